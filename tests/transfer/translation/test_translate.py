@@ -36,7 +36,7 @@ SHAPE = (
 )  # fmt: skip
 # Enough to learn 40 sentences by heart.
 SCHEDULE = (
-    "train.updates=140", "train.batch_tokens=1500", "train.lr=6e-3", "train.warmup=20", "train.log_every=50",
+    "train.updates=240", "train.batch_tokens=1500", "train.lr=6e-3", "train.warmup=20", "train.log_every=50",
     "train.valid_every=140", "train.save_every=140", "label_smoothing=0.1",
 )  # fmt: skip
 

@@ -65,10 +65,10 @@ def run_local(name: str, cfg: Any, num_workers: int = 1) -> Any:
         Stopped: SIGTERM was received; saved work is valid.
     """
     stage = STAGES[name]
-    unused.check(name, cfg)
-    inputs.check_inputs_exist(stage.reads, cfg)
     if stage.extra:
         extras.require(stage.extra, f"xling {name}")
+    unused.check(name, cfg)
+    inputs.check_inputs_exist(stage.reads, cfg)
     cfg = inputs.import_hub_inputs(stage.reads, cfg, load)
     signals.reset_process_state()
     out = Path(getattr(cfg, "out", None) or "")
