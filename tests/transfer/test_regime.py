@@ -162,7 +162,7 @@ def test_a_strong_pull_keeps_the_weights_near_their_start(model: Path) -> None:
 
 def test_under_a_task_adapter_nothing_else_of_the_encoder_learns(model: Path, tmp_path: Path) -> None:
     before = start(model)
-    made = tune.fine_tune(model, "classify", LABELS, ROWS, replace(CFG, lr=1e-2, epochs=30, task_adapter=16))[
+    made = tune.fine_tune(model, "classify", LABELS, ROWS, replace(CFG, lr=1e-2, epochs=80, task_adapter=16))[
         -1
     ]
     assert not changed(made, before)
