@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import torch
-from fairseq.data import Dictionary, LanguagePairDataset, data_utils
+from fairseq.data import Dictionary, FairseqDataset, data_utils
 
 from xling.core import languages
 from xling.core.errors import UserError
@@ -23,7 +23,6 @@ from xling.data.packing import pack_seq2seq
 from xling.data.symbols import Symbols
 from xling.models.generate.decode import Hypothesis, generate_all, source_example
 from xling.models.generate.settings import Search
-from xling.objectives.dataset import NO_LIMIT, batches_of
 from xling.text.files import shards
 
 if TYPE_CHECKING:
@@ -97,25 +96,11 @@ class Generator:
         return -losses.float().cpu()[-len(tokens) :]
 
 
-class Sentences(LanguagePairDataset):  # type: ignore[misc]
-    """Sentences to translate, right-padded, in batches that hold all of them.
+def load_sentences() -> Any:
+    """Return the class `Sentences`; a training has no use for the module of fairseq that it derives from."""
+    from xling.objectives.stock_sentences import Sentences
 
-    Cause: fairseq's own batches leave out the last sentences where they are no multiple of 8.
-    """
-
-    def __init__(self, *sides: Any) -> None:
-        super().__init__(*sides, left_pad_source=False, left_pad_target=False, shuffle=False)
-
-    def batch_by_size(
-        self,
-        indices: Int[np.ndarray, " examples"],
-        max_tokens: int | None = None,
-        max_sentences: int | None = None,
-        required_batch_size_multiple: int = 1,
-    ) -> list[Int[np.ndarray, " _"]]:
-        """Return batches of at most ``max_tokens`` real tokens and ``max_sentences``, in the given order."""
-        sizes = np.array([self.num_tokens(int(index)) for index in indices], dtype=np.int64)
-        return batches_of(sizes, np.asarray(indices), max_tokens or NO_LIMIT, max_sentences or NO_LIMIT)
+    return Sentences
 
 
 class StockCommands:
@@ -156,7 +141,7 @@ class StockCommands:
                 )
         return str(sides[0]), str(sides[1])
 
-    def dataset_of_direction(self, split: str) -> Sentences:
+    def dataset_of_direction(self, split: str) -> FairseqDataset:
         """Return the sentence pairs of a split in the direction that is asked for, for `fairseq-generate`."""
         src, tgt = self.direction()
         pair = next((p for p in (f"{src}-{tgt}", f"{tgt}-{src}") if p in shards.list_pairs(self.data)), None)
@@ -182,13 +167,13 @@ class StockCommands:
                 )
             )
         first, second = texts
-        return Sentences(first, first.sizes, self.dictionary, second, second.sizes, self.dictionary)
+        return load_sentences()(first, first.sizes, self.dictionary, second, second.sizes, self.dictionary)
 
     def build_dataset_for_inference(
         self, src_tokens: list[Any], src_lengths: list[int], **kwargs: Any
-    ) -> Sentences:
+    ) -> FairseqDataset:
         """Return the sentences that were typed into `fairseq-interactive`."""
-        return Sentences(src_tokens, src_lengths, self.dictionary)
+        return load_sentences()(src_tokens, src_lengths, self.dictionary)
 
     def build_generator(self, models: Sequence[Any], args: Any, **kwargs: Any) -> Generator:
         """Return the search of `fairseq-generate` and `fairseq-interactive`."""
