@@ -167,15 +167,24 @@ def _gather_without_gpu() -> None:
 
 
 def _stand_in_for_compiled_parts() -> None:
-    """Let stock tasks and scorers run where fairseq was built without its compiled parts.
+    """Let stock tasks run where fairseq was built without its compiled parts.
 
-    Cause: stock batches, blocks and BLEU are an ImportError there.
+    Cause: stock batches and blocks are an ImportError there.
     """
     from xling import fairseq_parts
 
     for name, module in fairseq_parts.modules().items():
         if importlib.util.find_spec(name) is None:
             sys.modules[name] = module
+
+
+def stand_in_for_bleu() -> None:
+    """Let ``--scoring bleu`` run where fairseq was built without its compiled parts; a training does not need it.
+
+    Cause: it is an ImportError there.
+    """
+    from xling import fairseq_parts
+
     if importlib.util.find_spec("fairseq.libbleu") is None:
         fairseq_parts.patch_bleu(importlib.import_module("fairseq.scoring.bleu").Scorer)
 

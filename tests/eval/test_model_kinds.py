@@ -80,8 +80,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def settings(name: str, folder: Path, model: Path, out: Path, **changes: Any) -> EvalConfig:
-    cfg = EvalConfig((name,), out, folder, checkpoint=model, source="xx", seeds=(1,))
-    return dataclasses.replace(cfg, fit=FitConfig(epochs=2, lr=2e-3, batch_rows=4, max_length=40), **changes)
+    cfg = EvalConfig((name,), out, folder, checkpoint=model, source="en" if name == "mt" else "xx")
+    if name != "mt" and not (model / "task.json").exists():  # else nothing is fine-tuned
+        fit = FitConfig(epochs=2, lr=2e-3, batch_rows=4, max_length=40)
+        cfg = dataclasses.replace(cfg, seeds=(1,), fit=fit)
+    return dataclasses.replace(cfg, **changes)
 
 
 @pytest.mark.parametrize(("name", "source"), [("tydiqa_gold", "en"), ("xcopa", "xx"), ("xsid", "xx")])
@@ -164,9 +167,10 @@ def test_a_fine_tuned_checkpoint_is_scored_once_as_it_is(folder: Path, model: Pa
     assert score.signature.startswith("choice_accuracy:1|fine-tuned|data:") and "|seed:-1|" in score.signature
     assert "±" not in text and "checkpoint chosen by" not in text and "1 seed." in text
     before = {p: p.stat().st_mtime_ns for p in predictions.files(cfg.out)}
-    evaluation.run(dataclasses.replace(cfg, fit=FitConfig(lr=1.0), seeds=(4,)))
+    with pytest.raises(UserError, match=r"fit.lr=1.0 changes nothing"):
+        evaluation.run(dataclasses.replace(cfg, fit=FitConfig(lr=1.0), seeds=(4,)))
     same = {p for p in before if "pretrained" in p.parts and p.stat().st_mtime_ns == before[p]}
-    assert len(same) == 1, "settings of fine-tuning play no part"
+    assert len(same) == 1
     small = dataclasses.replace(cfg, int8=True, systems=("pretrained",), out=tmp_path / "small")
     evaluation.run(small)
     assert "|fine-tuned|int8|" in read_scores(small.out / "tables/scores.json")[0].signature

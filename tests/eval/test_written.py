@@ -74,7 +74,9 @@ def put(path: Path, lines: list[str]) -> None:
 
 def settings(name: str, folder: Path, model: Path, out: Path, **changes: Any) -> EvalConfig:
     fit = FitConfig(lr=8e-3, epochs=2, batch_rows=12, max_length=48)
-    cfg = EvalConfig((name,), out, folder, checkpoint=model, seeds=(1,), fit=fit, select=("last",))
+    cfg = EvalConfig((name,), out, folder, checkpoint=model)
+    if name != "mt":  # on which nothing is fine-tuned
+        cfg = dataclasses.replace(cfg, seeds=(1,), fit=fit, select=("last",))
     return dataclasses.replace(cfg, search=SearchConfig(beam=2), **changes)
 
 

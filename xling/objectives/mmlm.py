@@ -34,7 +34,6 @@ from xling.objectives.contract_facts import Trial
 from xling.objectives.dataset import DrawnDataset
 from xling.text.files import shards
 from xling.text.tokenizers.wordpiece import CONTINUATION
-from xling.text.word_segmentation import begins_unspaced_word
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int, Integer
@@ -216,6 +215,8 @@ def word_starts_of(dictionary: Dictionary) -> Bool[np.ndarray, " vocab"]:
 
     They are SentencePiece's, WordPiece's, or those of byte-level vocabularies.
     """
+    from xling.text.word_segmentation import begins_unspaced_word  # it imports polars
+
     names = [dictionary[i] for i in range(len(dictionary))]
     starts = np.array([name.startswith(WORD_START) for name in names])
     if not starts.any():

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from fairseq.data import Dictionary, FairseqDataset, data_utils
 
+from xling import compat
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.settings import schema
@@ -98,7 +99,7 @@ class Generator:
 
 def load_sentences() -> Any:
     """Return the class `Sentences`; a training has no use for the module of fairseq that it derives from."""
-    from xling.objectives.stock_sentences import Sentences
+    from xling.objectives._stock_sentences import Sentences
 
     return Sentences
 
@@ -177,6 +178,7 @@ class StockCommands:
 
     def build_generator(self, models: Sequence[Any], args: Any, **kwargs: Any) -> Generator:
         """Return the search of `fairseq-generate` and `fairseq-interactive`."""
+        compat.stand_in_for_bleu()
         src, tgt = self.direction()
         for name, nothing in _UNSUPPORTED.items():
             if (value := getattr(args, name, nothing[0])) not in nothing:

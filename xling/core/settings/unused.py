@@ -105,7 +105,6 @@ CONDITIONS: dict[str, tuple[Condition, ...]] = {
         ),
     ),
     "pretrain static": (
-        Condition("minutes", lambda c: not c.updates, "no updates="),
         Condition(
             "start.rounds start.fit_rounds start.ridge start.mass",
             lambda c: not c.start.encoder,
