@@ -215,8 +215,6 @@ def word_starts_of(dictionary: Dictionary) -> Bool[np.ndarray, " vocab"]:
 
     They are SentencePiece's, WordPiece's, or those of byte-level vocabularies.
     """
-    from xling.text.word_segmentation import begins_unspaced_word  # it imports polars
-
     names = [dictionary[i] for i in range(len(dictionary))]
     starts = np.array([name.startswith(WORD_START) for name in names])
     if not starts.any():

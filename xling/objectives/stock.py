@@ -8,7 +8,7 @@ meaning for a task, one line says so.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -24,6 +24,7 @@ from xling.data.packing import pack_seq2seq
 from xling.data.symbols import Symbols
 from xling.models.generate.decode import Hypothesis, generate_all, source_example
 from xling.models.generate.settings import Search
+from xling.objectives.dataset import NO_LIMIT, batches_of
 from xling.text.files import shards
 
 if TYPE_CHECKING:
@@ -97,9 +98,30 @@ class Generator:
         return -losses.float().cpu()[-len(tokens) :]
 
 
+@cache
 def load_sentences() -> Any:
-    """Return the class `Sentences`; a training has no use for the module of fairseq that it derives from."""
-    from xling.objectives._stock_sentences import Sentences
+    """Make the class of sentences to translate; a training has no use for what it derives from."""
+    from fairseq.data import LanguagePairDataset
+
+    class Sentences(LanguagePairDataset):  # type: ignore[misc]
+        """Sentences to translate, right-padded, in batches that hold all of them.
+
+        Cause: fairseq's own batches leave out the last sentences where they are no multiple of 8.
+        """
+
+        def __init__(self, *sides: Any) -> None:
+            super().__init__(*sides, left_pad_source=False, left_pad_target=False, shuffle=False)
+
+        def batch_by_size(
+            self,
+            indices: Int[np.ndarray, " examples"],
+            max_tokens: int | None = None,
+            max_sentences: int | None = None,
+            required_batch_size_multiple: int = 1,
+        ) -> list[Int[np.ndarray, " _"]]:
+            """Return batches of at most ``max_tokens`` real tokens and ``max_sentences``, in the given order."""
+            sizes = np.array([self.num_tokens(int(index)) for index in indices], dtype=np.int64)
+            return batches_of(sizes, np.asarray(indices), max_tokens or NO_LIMIT, max_sentences or NO_LIMIT)
 
     return Sentences
 
