@@ -231,6 +231,8 @@ def unspaced_starts_of(dictionary: Dictionary) -> Bool[np.ndarray, " vocab"]:
 
     By `word_starts_of` alone a sentence of Chinese or Thai would be one word, and masked as a whole.
     """
+    from xling.text.word_segmentation import begins_unspaced_word  # it imports polars
+
     return np.array([begins_unspaced_word(dictionary[i]) for i in range(len(dictionary))])
 
 
