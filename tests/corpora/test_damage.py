@@ -10,6 +10,7 @@ import pytest
 
 from tests.corpora.damage import damaged_file, record, text_of
 from xling.core.commands.runner import run_local
+from xling.core.errors import UserError
 from xling.core.settings import config
 from xling.corpora.common.shards import read_corpus
 from xling.corpora.mono import MonoConfig
@@ -28,7 +29,11 @@ def test_damaged_files_are_read_around_the_damage(tmp_path: Path) -> None:
         (folder / file.name).write_bytes(file.data)
         source = open_source(f"{file.scheme}:{folder}/{file.name}", Context(lang="sw"))
         ledger = Ledger()
-        found = [doc.text for shard in source.shards() for doc in source.read(shard, ledger)]
+        try:
+            found = [doc.text for shard in source.shards() for doc in source.read(shard, ledger)]
+        except UserError as error:  # so much damage that the file reads as another encoding
+            assert file.name == "a.txt" and "is not UTF-8; it is probably" in str(error), seed
+            continue
         assert not ledger.unaccounted_bytes(), (seed, ledger.num_bytes)
         assert ledger.num_bytes["stored", "in"] == len(file.data)
         assert ledger.seen["read"] == len(found) + sum(ledger.dropped.values()), seed

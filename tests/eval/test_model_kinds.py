@@ -16,6 +16,7 @@ from xling.eval.run.settings import EvalConfig
 from xling.eval.scores import predictions
 from xling.eval.scores.score_file import read_scores
 from xling.eval.systems import FitConfig
+from xling.models.files.model_folder import TASK_FILE
 
 PLACES = ("river", "village", "market")
 
@@ -81,7 +82,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def settings(name: str, folder: Path, model: Path, out: Path, **changes: Any) -> EvalConfig:
     cfg = EvalConfig((name,), out, folder, checkpoint=model, source="en" if name == "mt" else "xx")
-    if name != "mt" and not (model / "task.json").exists():  # else nothing is fine-tuned
+    if name != "mt" and not (model / TASK_FILE).exists():  # else nothing is fine-tuned
         fit = FitConfig(epochs=2, lr=2e-3, batch_rows=4, max_length=40)
         cfg = dataclasses.replace(cfg, seeds=(1,), fit=fit)
     return dataclasses.replace(cfg, **changes)
