@@ -114,7 +114,7 @@ def test_cells_and_claims_are_gathered(tmp_path: Path) -> None:
     assert "x,'-1.4 points,own-positions - original,score,'-30.0 ± 0.0,holds" in said
     assert 'y,-2,"reversed, original",score,,not run: reversed' in said
     assert "z,,original - own-positions,score,'+30.0 ± 0.0,refuted" in said
-    assert "w,,own-positions - original,loss,-1.500 ± 0.000,holds" in said
+    assert "w,,own-positions - original,loss,'-1.500 ± 0.000,holds" in said
     for wrong in ("nothing", "own-positions|lower", "own-positions|lower|x|1|2"):
         with pytest.raises(UserError, match=r"claims\.a=.*; valid: CELL\|KIND\|CLAIM or CELL"):
             table(GridConfig(tmp_path, tmp_path / "other", claims={"a": wrong}))
@@ -151,7 +151,7 @@ def test_bits_and_scores_of_a_run_are_columns_that_claims_may_name(tmp_path: Pat
     said = (tmp_path / "grid" / "claims.csv").read_text()
     assert "less,,close - alone,bits en,'-0.100 ± 0.000,holds" in said
     assert "more,,close - alone,tuned udpos,'+0.5 ± 0.0,holds" in said
-    assert "no,,close - alone,bits en,-0.100 ± 0.000,refuted" in said
+    assert "no,,close - alone,bits en,'-0.100 ± 0.000,refuted" in said
     with pytest.raises(UserError, match=r"unknown column of claims\.a 'bit en'; valid: .*bits en"):
         table(GridConfig(tmp_path, tmp_path / "other", "alone", {"a": "close|lower bit en|x"}))
 
