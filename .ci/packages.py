@@ -4,7 +4,7 @@
     python3 .ci/packages.py audit all.zip
 
 The database is a dump of osv.dev for PyPI, https://osv-vulnerabilities.storage.googleapis.com/PyPI/all.zip, fetched
-where there is a network and carried to where there is none.
+on a machine with a network and copied to one without.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-try:
-    from packaging.version import InvalidVersion, Version
-except ImportError:  # pip has a copy
-    from pip._vendor.packaging.version import InvalidVersion, Version  # type: ignore[assignment]
+from pip._vendor.packaging.version import InvalidVersion, Version  # any Python has pip's copy
 
 ROOT = Path(__file__).resolve().parents[1]
 _PINNED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)")

@@ -62,7 +62,7 @@ class Format:
         uri: of a source; ``{}`` is the folder.
         holds: documents or pairs.
         is_table: whether a row is a line, which damage after it does not touch.
-        read: of what is no source: takes the path of the file.
+        read: for a format without a source class; it takes the path of the file.
     """
 
     files: dict[str, bytes]

@@ -101,5 +101,10 @@ def test_stock_batches_blocks_and_bleu_run() -> None:
     expected = 100 * (5 / 8 * 3 / 6 * 2 / 4 * 1 / 3) ** 0.25
     assert scorer.score() == pytest.approx(expected)
     assert scorer.result_string().startswith(f"BLEU4 = {expected:.2f}, 62.5/50.0/50.0/33.3 (BP=1.000")
-    with pytest.raises(NotImplementedError, match="fixed_shapes"):
-        fairseq_parts.batch_fixed_shapes_fast()
+
+
+def test_batches_fit_into_shapes() -> None:
+    lengths = [3, 2, 8, 1, 1, 1, 1, 9]
+    shapes = np.array([[2, 9], [4, 4]])
+    batches = fairseq_parts.batch_fixed_shapes_fast(np.arange(8), lambda i: lengths[i], shapes)
+    assert batches == [[0, 1], [2, 3, 4, 5], [6, 7]]

@@ -2,8 +2,8 @@
 
 `xling.compat.install` puts them in the place of the compiled parts where fairseq was built without these, as
 ``make install`` does: compiling takes minutes and a C++ compiler. xling has batches, packing and BLEU of its own; stock
-tasks and ``fairseq-generate`` need these. Results are equal, and take longer. Two things are left out: batches of fixed
-shapes (TPUs), and the Levenshtein and insertion transformers, which name the file that they lack.
+tasks and ``fairseq-generate`` need these. Results are equal, and take longer. Left out are the Levenshtein and insertion
+transformers, which name the file that they lack.
 """
 
 from __future__ import annotations
@@ -78,13 +78,28 @@ def batch_by_size_fn(
     return batch_by_size_vec(indices, lengths, max_tokens, max_sentences, multiple)
 
 
-def batch_fixed_shapes_fast(*args: Any) -> Any:
-    """Refuse batches of fixed shapes.
+def batch_fixed_shapes_fast(
+    indices: Int64[np.ndarray, " sentences"],
+    num_tokens_of: Callable[[int], int],
+    shapes: Int64[np.ndarray, "shapes 2"],
+) -> list[list[int]]:
+    """Cut sentences, in their order, into batches that fit into shapes, for compilers that want few of them.
 
-    Raises:
-        NotImplementedError: always; they need fairseq with its compiled parts.
+    Args:
+        indices: int64 (sentences,).
+        num_tokens_of: returns the length of an index.
+        shapes: most sentences and most tokens of a sentence, int64 (shapes, 2), the smallest first.
     """
-    raise NotImplementedError("fixed_shapes: fairseq was built without its compiled parts, which this needs")
+    batches: list[list[int]] = []
+    batch: list[int] = []
+    longest = 0
+    for index in indices.tolist():
+        longest = max(longest, num_tokens_of(index))
+        if not ((len(batch) + 1 <= shapes[:, 0]) & (longest <= shapes[:, 1])).any():
+            batches.append(batch)
+            batch, longest = [], 0  # fairseq too forgets the length of the sentence that begins a batch
+        batch.append(index)
+    return [*batches, batch] if batch else batches
 
 
 def slice_indices(

@@ -440,5 +440,5 @@ def _one_line(text: str) -> str:
 
 
 def _code(name: str) -> str:
-    """Return a name as code, which nothing in it ends."""
+    """Return a name as Markdown code; backticks in the name do not end the code."""
     return f"`{tabular.escape_html_tags(tabular.show_controls(name, keep='')).replace('`', chr(39))}`"

@@ -150,7 +150,7 @@ def _lowered(cells: Sequence[str]) -> list[str]:
 
 
 def find_language(header: Sequence[str], lang: Language, codes: Sequence[str], others: Sequence[str]) -> int:
-    """Return the position of the column of a language, -1 where there is none.
+    """Return the position of the column of a language, or -1 if the header has no such column.
 
     A code of the language counts first, then a name in which it is the one language, then the ``others``.
 

@@ -1,4 +1,4 @@
-"""Text that was read in the code page of other languages, told by the letters and n-grams of its language.
+"""Repair of text that was decoded with the wrong code page; letters and n-grams of its language show the right one.
 
 Polish in Windows-1250 that was read as Windows-1252 has ``³`` for ``ł``. The bytes are right, so the text can be had
 back once both code pages are known. They are searched for among those that the language is written in and those that

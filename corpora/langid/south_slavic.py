@@ -1,4 +1,4 @@
-"""Bosnian, Croatian and Serbian in Latin letters, told apart by a rule: no model of characters can.
+"""A rule that distinguishes Bosnian, Croatian and Serbian in Latin letters, which character models confuse.
 
 The vowel that was yat is the first sign: ``e`` in Serbian (``vreme``, ``mesto``), ``je`` or ``ije`` in Bosnian and
 Croatian (``vrijeme``, ``mjesto``). Between these, and where no such word stands, words decide that one standard

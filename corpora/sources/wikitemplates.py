@@ -56,7 +56,7 @@ class Arguments(list[str]):
                 self.append(part.strip())
 
     def at(self, position: int) -> str:
-        """Return an argument by its number from 1, from the end where negative; "" where there is none."""
+        """Return argument ``position``, counted from 1, or from the end if it is negative; "" if it is missing."""
         return self[position - (position > 0)] if self and -len(self) <= position <= len(self) else ""
 
     def first_of(self, *names: str) -> str:

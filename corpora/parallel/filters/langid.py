@@ -104,8 +104,8 @@ class PairLangId(PairFilter):
             and {base, expected.base} <= south_slavic.GROUP
             and expected.script == "Latn"
         ):
-            told = south_slavic.standard_of(text.lower()).partition("_")[0]
-            return "" if told in ("", expected.base) else told
+            standard = south_slavic.standard_of(text.lower()).partition("_")[0]
+            return "" if standard in ("", expected.base) else standard
         return "" if base == expected.base or score < threshold else base
 
 
