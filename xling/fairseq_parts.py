@@ -2,7 +2,7 @@
 
 `xling.compat.install` puts them in the place of the compiled parts where fairseq was built without these, as
 ``make install`` does: compiling takes minutes and a C++ compiler. xling has batches, packing and BLEU of its own; stock
-tasks and ``fairseq-generate`` need these. Results are equal, and take longer. Left out are the Levenshtein and insertion
+tasks and ``fairseq-generate`` need these. Results are equal and take longer. Left out: the Levenshtein and insertion
 transformers, which name the file that they lack.
 """
 
