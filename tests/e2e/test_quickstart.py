@@ -19,6 +19,7 @@ TOLD = (
     r"  text:\S+: 1 shard, .*B, licence: as the files' own",
     r"(binarize|pretrain) \S+: [\d,]+ of [\d,]+ (docs|pairs|updates), .*",
     r"toy_\w+, \w+, seed \d+: [\d,]+ of [\d,]+ updates, .*",
+    r"report: (read|compare): \d+ of \d+ (runs|systems), .*",
 )
 
 
