@@ -18,7 +18,7 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from xling.corpora.bitext.sentence_alignment import Bead, DocumentSide, align, scale_of
-from xling.corpora.parallel.wordalign import model1
+from xling.corpora.common import model1
 from xling.text.words.features import WINDOW_PREFIX, hash_features, split_tokens
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What every corpus is published with: statistics, a data card, counts in its manifest, and what is said of it."""
+"""Publication of a corpus: statistics, a data card, counts in its manifest, and a summary."""
 
 from __future__ import annotations
 

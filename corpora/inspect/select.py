@@ -63,7 +63,7 @@ class SelectConfig:
 
 @dataclass(frozen=True)
 class Rows:
-    """What a corpus consists of.
+    """Rows of a corpus: documents or sentence pairs.
 
     Attributes:
         unit: ``documents`` or ``pairs``.

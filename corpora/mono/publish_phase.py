@@ -56,11 +56,11 @@ def run_publish(build: Build) -> Answer:
     if not ledger.seen["corpus"]:
         raise _nothing_left(build, ledger)
     stats = _stats(build, ledger, merged_counters(folders, build.cfg.num_samples))
-    with publish(build.out, STAGE_NAME, build.content) as made:
-        _link_shards(build, made.path)
-        _link_rejects(folders, made.path)
-        save_plan(build.plan, made.path / PLAN)
-        publication.write(made, stats, ledger, "documents", phases=build.workspace.resource_use())
+    with publish(build.out, STAGE_NAME, build.content) as output:
+        _link_shards(build, output.path)
+        _link_rejects(folders, output.path)
+        save_plan(build.plan, output.path / PLAN)
+        publication.write(output, stats, ledger, "documents", phases=build.workspace.resource_use())
     if not build.cfg.keep_work:
         shutil.rmtree(build.workspace.root.parent)
     return summary(build.out)

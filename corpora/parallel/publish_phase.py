@@ -60,12 +60,12 @@ def run_publish(build: Build) -> Answer:
         raise nothing_left(build, ledger)
     outcomes = final_outcomes(keys, build)
     inputs = [Path(path) for folder in build.parts for path in read_json(folder / INPUTS)["digests"]]
-    with publish(build.out, STAGE_NAME, build.content, dict.fromkeys(inputs)) as made:
-        _write(build, nonempty_parts, outcomes, ledger, counters, made.path)
+    with publish(build.out, STAGE_NAME, build.content, dict.fromkeys(inputs)) as output:
+        _write(build, nonempty_parts, outcomes, ledger, counters, output.path)
         if not ledger.seen[CORPUS]:
             raise nothing_left(build, ledger)
         splits = {f"pairs_{name}": int((outcomes["split"] == name).sum()) for name in SPLITS}
-        publication.write(made, _stats(build, ledger, counters), ledger, "pairs", **splits)
+        publication.write(output, _stats(build, ledger, counters), ledger, "pairs", **splits)
     if not build.cfg.keep_work:
         shutil.rmtree(build.workspace.root.parent)
     return summary(build.out)

@@ -4,7 +4,7 @@ IBM model 1 is trained in both directions on the first letters of words, which j
 hundred pairs be enough. All of it is numpy over flat arrays of cells, a cell being a word of one side beside one of
 the other.
 
-Source: Moore 2004 (smoothing of model 1, `xling.corpora.parallel.wordalign.model1`).
+Source: Moore 2004 (smoothing of model 1, `xling.corpora.common.model1`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from xling.corpora.parallel.wordalign import model1
+from xling.corpora.common import model1
 from xling.text.words.units import UNSPACED_CLASS
 
 if TYPE_CHECKING:

@@ -1,10 +1,9 @@
-"""IBM model 1: EM over flat cells, and over word pairs of a bitext as numbered parameters, batched over sentences.
+"""Word pairs of a bitext as numbered parameters, and EM for IBM model 1, in numpy and batched over sentences.
 
-`expected_links` serves small lexicons, which need no links: a cell is a word of one side beside one of the other.
-`train` prepares word alignment. Sentences are grouped by length into batches whose cells (target word, source word)
-hold parameter numbers, so that an iteration is a gather, a normalisation and a histogram. Translation probabilities
-carry a sparse Dirichlet prior whose posterior is found by variational Bayes; it keeps rare words from collecting
-everything.
+Sentences are grouped by length into batches whose cells (target word, source word) hold parameter numbers, so that an
+iteration is a gather, a normalisation and a histogram. Translation probabilities carry a sparse Dirichlet prior whose
+posterior is found by variational Bayes; it keeps rare words from collecting everything. Lexicons that need no links
+are learned by `xling.corpora.common.model1`.
 
 Source: Brown et al. 1993, model 1; Riley and Gildea 2012 (variational Bayes).
 """
@@ -20,7 +19,7 @@ import numpy.typing as npt
 import scipy  # its parts are loaded when they are used
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Float32, Float64, Int32, Int64
+    from jaxtyping import Bool, Float, Float32, Int32, Int64
 
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
@@ -172,42 +171,6 @@ def posterior(
     total = word_probabilities.sum(axis=2) + null_probabilities
     word_probabilities /= total[:, :, None]
     return word_probabilities, null_probabilities / total
-
-
-def expected_links(
-    cells: Int64[np.ndarray, " cells"],
-    produced: Int64[np.ndarray, " cells"],
-    producer_of: Int64[np.ndarray, " pairs"],
-    null: Float64[np.ndarray, " produced"] | None,
-    smoothing: float,
-    prior: Float64[np.ndarray, " pairs"] | float = 0.0,
-    iterations: int = 5,
-) -> tuple[Float64[np.ndarray, " cells"], Float64[np.ndarray, " pairs"], Float64[np.ndarray, " pairs"]]:
-    """EM from equal probabilities over flat cells, each produced word coming from one cell or none.
-
-    Args:
-        cells: number of the word pair of each cell.
-        produced: number of the produced word of each cell.
-        producer_of: producing word of each word pair.
-        null: weight of no cell for each produced word; None for the mean of the probabilities of all cells.
-        smoothing: added to what each producing word produces.
-        prior: added to the expected links of each word pair.
-        iterations: of EM.
-
-    Returns:
-        float64 each: the probability that each cell is a link, the expected links of each word pair, and
-        p(produced | producing) of it.
-    """
-    probability = expected = np.ones(len(producer_of))
-    shares = np.zeros(len(cells))
-    for _ in range(iterations):
-        shares = probability[cells]
-        total = np.bincount(produced, shares) + (shares.mean() if null is None else null)
-        shares = shares / total[produced]
-        expected = np.bincount(cells, shares, len(producer_of))
-        totals = np.bincount(producer_of, expected)
-        probability = (expected + prior) / (totals[producer_of] + smoothing)
-    return shares, expected, probability
 
 
 def train(
