@@ -99,17 +99,29 @@ def table(
     return read
 
 
-def from_columns(text: Mapping[str, str], label: str) -> Callable[[Mapping[str, Any], int], Example]:
-    """Return a function that makes a row of a record and its number, which is the id.
+def from_columns(
+    text: Mapping[str, str | Sequence[str]],
+    label: str,
+    id_column: str = "",
+    names: Mapping[str, str] | None = None,
+) -> Callable[[Mapping[str, Any], int], Example]:
+    """Return a function that makes a row of a record and its number.
 
     Args:
-        text: field of the row -> column of the record.
+        text: field of the row -> column of the record, or those of a list of texts.
         label: column of the label.
+        id_column: column of the id; without one, the id is the number.
+        names: written label -> class name, where they differ.
     """
 
     def to_example(record: Mapping[str, Any], index: int) -> Example:
-        fields = {name: frozen(record[column]) for name, column in text.items()}
-        return Example(str(index), fields, frozen(record[label]))
+        fields = {
+            name: frozen(record[column] if isinstance(column, str) else [record[each] for each in column])
+            for name, column in text.items()
+        }
+        answer = frozen(record[label])
+        row_id = record[id_column] if id_column else index
+        return Example(str(row_id), fields, answer if names is None else names.get(answer, answer))
 
     return to_example
 
