@@ -203,7 +203,7 @@ def test_the_listing_says_what_is_at_hand(world: Path) -> None:
             "xx.test.tsv:3: id '5' is there already in line 2",
         ),
         ("xsid", "xsid/xx.test.conll", "1\ta\tb\tO\n\n", "xx.test.conll:1: utterance without an intent"),
-        ("xcopa", "xcopa/test.xx.jsonl", '{"idx": 1}\n', "test.xx.jsonl:1: no key 'choice1'"),
+        ("xcopa", "xcopa/test.xx.jsonl", '{"idx": 1}\n', "test.xx.jsonl:1: no key 'premise'"),
         ("xcopa", "xcopa/test.xx.jsonl", "{\n", "test.xx.jsonl:1: not JSON"),
         (
             "xcopa",
