@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
+from xling.core.output.command_result import tell
 from xling.eval.rows.layout import LineOfWords
 from xling.eval.rows.suite import Example, Reader, Row, frozen
 from xling.text.files import corpus_reader
 from xling.text.files.compressed import MAX_CELL_BYTES
-from xling.text.files.delimited import has_quotes, unquoted_words
+from xling.text.files.delimited import has_doubled_quotes, has_quotes, unquoted_words
 
 MAX_JSON_BYTES = 1 << 29
 """Of a file that is one JSON value; published ones have up to 100 MB, often in one line."""
@@ -59,7 +60,15 @@ def cells_of(path: Path, quoted: bool = False) -> Iterator[tuple[int, list[str]]
 
 def _is_quoted(path: Path) -> bool:
     texts = [line for _, line in lines(path)]
-    return any('"' in line for line in texts) and has_quotes(texts, "\t")
+    if not any('"' in line for line in texts):
+        return False
+    is_quoted = has_quotes(texts, "\t")
+    alike = 0 if is_quoted else sum(map(has_doubled_quotes, (c for line in texts for c in line.split("\t"))))
+    if alike:
+        tell(
+            f"xling: {path}: {alike} cells have the quotes of CSV, but the file is not CSV: read as they stand"
+        )
+    return is_quoted
 
 
 def table(

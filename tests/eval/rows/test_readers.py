@@ -442,6 +442,17 @@ def test_quotes_of_a_table_that_is_not_csv_are_text(tmp_path: Path) -> None:
     assert [row.fields["text_a"] for row in rows] == texts
 
 
+def test_a_table_that_is_csv_only_in_part_is_read_as_it_stands_and_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = put(
+        tmp_path / "pawsx/dev.fr.tsv", 'sentence1\tsentence2\tlabel\n"""Oui"" a"\tb\t1\n"Oui" a\tb\t1\n'
+    )
+    rows = load(dataclasses.replace(suites()["pawsx"], files=()), "fr", "dev", tmp_path)
+    assert [row.fields["text_a"] for row in rows] == ['"""Oui"" a"', '"Oui" a']
+    assert f"{path}: 1 cells have the quotes of CSV, but the file is not CSV" in capsys.readouterr().err
+
+
 def test_tokens_in_quotes_are_read_without_them(tmp_path: Path) -> None:
     suite = dataclasses.replace(suites()["masakhaner"], files=())
     put(tmp_path / "ner/masakhaner2/swa.dev.tsv", '""""\tO\nAmina\tB-PER\n""""\tO\n\n"\tO\n"""Simba"""\tO\n')

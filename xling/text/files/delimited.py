@@ -170,13 +170,18 @@ def has_quotes(lines: Sequence[str], delimiter: str) -> bool:
     return is_doubled or (in_quotes >= all_cells and len(rows) >= len(lines) / 2)
 
 
+def has_doubled_quotes(cell: str) -> bool:
+    """Return whether a cell stands in quotes and has doubled ones inside, as only CSV writes it."""
+    return '""' in cell[1:-1] and _WORD_IN_QUOTES.fullmatch(cell) is not None
+
+
 def unquoted_words(words: Iterable[str]) -> dict[str, str]:
     """Return the words of a column that were written in quotes, and what they are; {} if the column was not.
 
     As ``has_quotes``, but a quote mark alone is a word, as it is in tagged text; in quotes it is four marks.
     """
     begun = {word for word in words if word.startswith('"') and len(word) > 1}
-    if not any('""' in word[1:-1] for word in begun) or not all(map(_WORD_IN_QUOTES.fullmatch, begun)):
+    if not any(map(has_doubled_quotes, begun)) or not all(map(_WORD_IN_QUOTES.fullmatch, begun)):
         return {}
     return {word: word[1:-1].replace('""', '"') for word in begun}
 
