@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from xling import cli, new
+from xling.core.settings.config import read_yaml
+from xling.eval.suites.table import suite_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("xling", "corpora", "eval", "slurm", "recipes", "tests", "pyproject.toml")
@@ -52,8 +54,9 @@ def test_every_kind_runs_and_is_clean_in_a_checkout(checkout: Path) -> None:
     assert len(written) == 2 * len(new.KINDS)
     tests = [path for path in written if Path(path).name.startswith("test_")]
     assert "15 passed" in run(checkout, checkout, "pytest", "-q", "-p", "no:cacheprovider", *tests)
+    modules = [path for path in written if path.endswith(".py")]
     for words in (("check",), ("format", "--check")):
-        run(checkout, checkout, "ruff", *words, "--no-cache", *written)
+        run(checkout, checkout, "ruff", *words, "--no-cache", *modules)
     contract = "tests/corpora/stages/test_streaming.py::test_contract[my_doc_filter]"
     assert "1 passed" in run(checkout, checkout, "pytest", "-q", "-p", "no:cacheprovider", contract)
 
@@ -82,6 +85,24 @@ def test_nothing_is_replaced(
     (tmp_path / "here" / "mine.py").unlink()
     assert cli.main(words) == 2, "the test is not replaced either"
     assert not (tmp_path / "here" / "mine.py").exists()
+
+
+def test_a_suite_is_an_entry_below_those_of_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("xling", "eval/suites"):
+        Path(folder).mkdir(parents=True)
+        Path(folder, "__init__.py").touch()
+    shutil.copy(ROOT / "eval/suites/table.yaml", "eval/suites")
+    before = read_yaml(Path("eval/suites/table.yaml"))
+    assert cli.main(["new", "suite", "mynews"]) == 0
+    after = read_yaml(Path("eval/suites/table.yaml"))
+    suite = suite_of("mynews", after.pop("mynews"))
+    assert (after, suite.labels, suite.kind) == (before, ("no", "yes"), "classify")
+    assert Path("tests/eval/test_mynews.py").is_file()
+    assert not Path("eval/suites/mynews.py").exists()
+    assert cli.main(["new", "suite", "mynews"]) == 2, "its test is there"
 
 
 @pytest.mark.parametrize(
