@@ -21,7 +21,7 @@ import torch
 from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 
-from xling.core import signals
+from xling.core import signals, silence
 from xling.core.commands.runner import STAGES
 from xling.core.errors import UserError
 from xling.core.output import manifest, unfinished
@@ -84,6 +84,7 @@ def run(cfg: PretrainConfig | Plan, watch: Watch | None = None) -> manifest.Mani
 
 def _train_and_publish(plan: Plan, watch: Watch | None) -> None:
     partial = plan.partial
+    silence.doing("building the model")
     trainer, task = build_trainer(plan.phases[0].cfg, partial)
     course = Course(plan.phases, trainer, partial)
     frozen = frozen_digest(trainer.get_model()) if plan.cfg.freeze != "none" else {}
@@ -92,6 +93,7 @@ def _train_and_publish(plan: Plan, watch: Watch | None) -> None:
     assert not frozen or frozen == frozen_digest(trainer.get_model()), (
         f"freeze={plan.cfg.freeze}: frozen weights have changed"
     )
+    silence.doing("publishing the model")
     model = trainer.get_model()
     state = _gathered(model, partial)
     if processes.rank() > 0:
@@ -126,6 +128,7 @@ def _train(
 ) -> tuple[Updates, dict[str, Any]]:
     """Make the updates from the last checkpoint to the end; return their maker and the tokens that were read."""
     train, partial = plan.train, plan.partial
+    silence.doing("opening the shards")
     partial.mkdir(parents=True, exist_ok=True)
     epoch_itr, accumulate = _resume(plan, trainer, course)
     _prepare(plan, trainer)

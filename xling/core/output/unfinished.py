@@ -38,5 +38,7 @@ def replace(folder: Path, error: OtherSettingsError) -> None:
     """
     if not manifest.may_overwrite():
         raise error
-    tell(f"xling: {error.given}; overwrite=true was given: {folder} is deleted, and the training starts again")
+    tell(
+        f"xling: {error.given}; overwrite=true was given: {folder} is deleted, and the training starts again"
+    )
     shutil.rmtree(folder)
