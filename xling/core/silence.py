@@ -17,7 +17,7 @@ from xling.core.output import command_result
 from xling.core.output.command_result import visible
 
 QUIET_VARIABLE = "XLING_QUIET"
-FIRST_LINE_S = 1.5
+FIRST_LINE_S = 1.0
 SECONDS_BETWEEN_LOOKS = 0.25
 
 _doing = ""
