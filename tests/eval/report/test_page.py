@@ -185,7 +185,7 @@ def test_a_curve_is_named_by_its_loss_or_its_measure(monkeypatch: pytest.MonkeyP
     )
     names = ("loss/mmlm", "en-sw/round_trip")
     events = [{"split": "valid", "update": n, **dict.fromkeys(names, 1.0 / n)} for n in (1, 2)]
-    assert list(sections._loss_charts("run", events, "valid")) == []
+    assert list(sections._charts_of("run", events, "valid")) == []
     losses = [("run, validation loss of mmlm", "loss in nats")]
     assert [each for each in shown if each[1] == "loss in nats"] == losses
     assert all(title.startswith("run, validation: ") for title, label in shown if label != "loss in nats")
