@@ -238,7 +238,7 @@ def _values_by_chart(events: Sequence[Event], split: str) -> dict[str, dict[str,
             if place and isinstance(value, (int, float)) and value == value:
                 chart_name, line = place
                 charts.setdefault(chart_name, {}).setdefault(line, []).append((event["update"], value))
-    if len(charts) > 1:  # with one objective the sum equals that objective
+    if any(name.startswith("loss/") for name in charts):  # with one objective the sum equals that objective
         charts.pop("loss", None)
     return charts
 

@@ -137,8 +137,8 @@ summary { cursor: pointer; font-weight: 500; }
 
 _SCROLL_SCRIPT = """(() => {
 const look = () => document.querySelectorAll(".scroll").forEach(box => {
-  if (box.scrollWidth > box.clientWidth + 1) box.dataset.more = "more to the right: swipe, or use the arrow keys \u2192";
-  else delete box.dataset.more; });
+  if (box.scrollWidth <= box.clientWidth + 1) delete box.dataset.more;
+  else box.dataset.more = "more to the right: swipe, or use the arrow keys \u2192"; });
 for (const [what, where] of [["load", window], ["resize", window], ["toggle", document]])
   where.addEventListener(what, look, true);
 look(); })();"""

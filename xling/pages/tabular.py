@@ -177,8 +177,8 @@ def html_table(
     body_rows = "\n".join(
         "<tr>"
         + "".join(
-            f'<{"th scope=row" if i == 0 else "td"} class="{css}"{labels[i]}>{escaped(cell)}</{"th" if i == 0 else "td"}>'
-            for i, (cell, css) in enumerate(zip(row, cell_classes, strict=True))
+            f'<{"td" if i else "th scope=row"} class="{css}"{label}>{escaped(cell)}</{"td" if i else "th"}>'
+            for i, (cell, css, label) in enumerate(zip(row, cell_classes, labels, strict=True))
         )
         + "</tr>"
         for row in texts[:max_rows]

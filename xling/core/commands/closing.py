@@ -51,8 +51,8 @@ def state_of(out: Path | None) -> bytes:
 
 
 def _published(out: Path) -> Path | None:
-    """Return the folder with the manifest: the output, or its tables in that of an evaluation."""
-    return next((path for path in (out, out / "tables") if manifest.stage_of(path)), None)
+    """Return the folder with the manifest: the output, the tables of an evaluation, or the overview of languages."""
+    return next((path for path in (out, out / "tables", out / "overview") if manifest.stage_of(path)), None)
 
 
 def closing_line(stage: str, cfg: Any, before: bytes, seconds: float) -> str:
