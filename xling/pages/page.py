@@ -147,11 +147,18 @@ look(); })();"""
 
 def html_document(title: str, body: str, narrow: bool = False) -> str:
     """Return a complete HTML document around ``body``, including styles; a ``narrow`` one is for reading text."""
+    # A page with a script of its own gets no second one.
+    before, end, after = body.rpartition("</script>")
+    body = (
+        f"{before}\n{_SCROLL_SCRIPT}{end}{after}"
+        if end
+        else f"{body}\n<script data-for=scroll>{_SCROLL_SCRIPT}</script>"
+    )
     text = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{html.escape(title)}</title>\n<style>{PAGE_STYLE}</style></head>\n"
         f"<body{' class=narrow' if narrow else ''}>\n{body}\n"
-        f"<script data-for=scroll>{_SCROLL_SCRIPT}</script></body></html>\n"
+        "</body></html>\n"
     )
     return show_controls(text)
