@@ -51,14 +51,6 @@ def refuse(xling: Xling) -> Callable[..., None]:
     return check
 
 
-def test_help_names_every_stage(xling: Xling) -> None:
-    for words in ([], ["-h"], ["--help"], ["help"]):
-        code, out, err = xling(*words)
-        assert (code, err) == (0, "")
-        for name, stage in STAGES.items():
-            assert name in out and stage.help in out
-
-
 @pytest.mark.parametrize("name", list(STAGES))
 def test_every_stage_has_help(xling: Xling, name: str) -> None:
     code, out, err = xling(*name.split(), "--help")
@@ -249,7 +241,7 @@ def test_a_missing_or_cut_shard(
     [
         ("langs=sw", r"unknown language in .*: 'sw'; valid: ar, en, th"),
         ("objectives={mmml: {}}", r"unknown objective 'mmml'.*did you mean 'mmlm'"),
-        ("objectives.mmlm.alhpa=1", r"objectives.mmlm: unknown setting 'alhpa'; valid: alpha, data"),
+        ("objectives.mmlm.alhpa=1", r"objectives.mmlm: unknown setting 'alhpa'; fix: .*; valid: alpha, data"),
         ("objectives.mmlm.mask_prob=1.5", r"mask_prob=1.5; valid: a share from 0 to 1"),
         ("objectives.mmlm.random_token_prob=.95", r"at most 1 in all"),
         ("objectives.mmlm.tokens_per_sample=65", r"tokens_per_sample=65 with model.max_positions=64"),

@@ -22,7 +22,8 @@ Every stage takes these words too:
 - ``workers=N`` is the number of processes that a stage of several parts may use on this machine.
 - ``slurm.nodes=2`` and the like say what it asks of the cluster.
 - ``sweep.seed=1,2`` runs the stage once per value.
-- ``overwrite=true`` lets it replace a finished output that was made with other settings or inputs.
+- ``overwrite=true`` lets it replace an output, finished or not, that was made with other settings or inputs.
+- ``XLING_QUIET=true`` in the environment leaves out the lines about the time that passes.
 - ``verify=never|once|always`` says how often files are compared with their digests; see `xling.core.output.digests`.
 
 A stage is imported only when it is called, so a login node never loads torch.
@@ -31,18 +32,20 @@ A stage is imported only when it is called, so a login node never loads torch.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import logging
 import os
 import re
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from xling.core import signals
-from xling.core.commands import extras
+from xling.core import signals, silence
+from xling.core.commands import closing, extras
 from xling.core.commands import help as manual
 from xling.core.commands.machine_errors import is_of_machine, machine_error
 from xling.core.commands.pipeline import recipes
@@ -68,9 +71,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     logging.getLogger("fairseq").setLevel(logging.WARNING)
     try:
-        with asked_by_environment(arguments) as words:
+        with asked_by_environment(arguments) as words, watched(words):
             code = show(dispatch(words), JSON in arguments)
         sys.stdout.flush()
+        closing.tell_end()
         return code
     except manifest.WhyAnswer as answer:
         return show(Answer(str(answer), {"why": str(answer)}), JSON in arguments)
@@ -101,6 +105,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         out = next((word.partition("=")[2] for word in arguments if word.startswith("out=")), "")
         tell(f"xling: {machine_error(error, out)}")
         return 2
+
+
+def watched(words: Sequence[str]) -> contextlib.AbstractContextManager[object]:
+    """Return what says that a command runs while it is silent; who types what to translate is not disturbed."""
+    if words[:1] == ["translate"] and sys.stdin is not None and sys.stdin.isatty():
+        return contextlib.nullcontext()
+    names = itertools.takewhile(lambda word: "=" not in word and not word.startswith("-"), words[:2])
+    title = " ".join(names)
+    return silence.Watch(f"xling {title if title in STAGES or words[:1] == ['run'] else ' '.join(words[:1])}")
 
 
 def _discard_output() -> None:
@@ -162,8 +175,10 @@ def dispatch(arguments: list[str]) -> Any:
     """Run the command given by the words and return its answer."""
     as_json, arguments = JSON in arguments, [word for word in arguments if word != JSON]
     only_why = os.environ.get(manifest.ONLY_WHY_VARIABLE) == "true"
-    if (not arguments and not only_why) or (arguments[:1] and arguments[0] in (*HELP, "help")):
-        return Answer(usage(), {name: stage.help for name, stage in STAGES.items()})
+    if (not arguments and not only_why) or arguments[:1] in ([word] for word in HELP):
+        return Answer(manual.front_page(), {name: stage.help for name, stage in STAGES.items()})
+    if arguments[:1] == ["help"]:
+        return help_on(arguments[1:])
     word, rest = (arguments or [""])[0], arguments[1:]
     if word == VERSION:
         return Answer(f"xling {metadata.version('xling')}", {"xling": metadata.version("xling")})
@@ -204,9 +219,18 @@ def dispatch(arguments: list[str]) -> Any:
         return run_stage(arguments, as_json)
 
 
+def help_on(words: list[str]) -> Answer:
+    """Answer ``xling help``, ``xling help all`` and ``xling help COMMAND``."""
+    if words == ["all"]:
+        return Answer(usage(), {name: stage.help for name, stage in STAGES.items()})
+    return dispatch([*words, HELP[-1]])
+
+
 def run_stage(words: list[str], as_json: bool) -> Any:
     """Run one stage, print its help or its settings, as the words say."""
     printing = words[0] == "config"
+    if words[0] not in STAGES and manual.commands_of(words[0]) and {*words[1:]} <= {*HELP}:
+        return manual.list_group(words[0])
     stage, rest = find_stage(words[1:] if printing else words)
     if not set(HELP).isdisjoint(rest):
         settings = [key.plain() for key in schema.keys(load(stage.config))]
@@ -249,7 +273,7 @@ def find_stage(words: list[str]) -> tuple[Stage, list[str]]:
         if name in STAGES:
             return STAGES[name], words[length:]
     two = " ".join(word for word in words[:2] if "=" not in word)
-    names = [*STAGES, *OTHER_WORDS]
+    names = [*manual.commands_of(words[0] if words else "")] or [*STAGES, *OTHER_WORDS]
     raise unknown("command", two if nearest(two, names) else words[0] if words else "", names)
 
 
@@ -268,6 +292,7 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
     recipe: Path | None = None
     overrides: list[str] = []
     bare: list[str] = []
+    refuse_blanks(words)
     launch, rest = split_launch(words)
     waiting = iter(rest)
     for word in waiting:
@@ -289,16 +314,41 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
         raise UserError(
             f"xling {stage.name} cannot use {bare[0]!r}",
             "the name of a recipe, one ending in .yaml, or key=value",
+            _without_blank(words, bare[0]),
         )
     names = stage.positional.split()
     if len(names) > 1 and len(bare) > len(names):
-        raise UserError(f"xling {stage.name} cannot use {bare[len(names)]!r}", stage.positional.upper())
+        raise UserError(
+            f"xling {stage.name} cannot use {bare[len(names)]!r}",
+            stage.positional.upper(),
+            _without_blank(words, bare[len(names)]),
+        )
     if len(bare) > 1 and len(names) == 1:
         overrides.append(f"{stage.positional}={json.dumps(bare, ensure_ascii=False)}")
     else:
         overrides += [f"{name}={word}" for name, word in zip(names, bare, strict=False)]
     config.refuse_repeated(overrides)
     return config.load(load(stage.config), recipe, overrides), launch
+
+
+def _without_blank(words: Sequence[str], unused: str) -> str:
+    """Return the fix for ``size= 1000``, "" where the word before the unused one does not end in ``=``."""
+    before = next((name for name, word in itertools.pairwise(words) if word == unused), "")
+    return f"write {before}{unused}, without a blank" if before.endswith("=") else ""
+
+
+def refuse_blanks(words: Sequence[str]) -> None:
+    """Refuse ``size = 1000``, which a shell hands on as three words.
+
+    Raises:
+        UserError: a word begins with ``=`` behind the name of a setting.
+    """
+    for number, (name, word) in enumerate(itertools.pairwise(words)):
+        if word.startswith("=") and _KEY.fullmatch(name.removeprefix("--")):
+            value = word[1:] or "".join(words[number + 2 : number + 3])
+            raise UserError(
+                f"{name} {word}: a blank before the sign =", "key=value as one word", f"write {name}={value}"
+            )
 
 
 def _is_flag(cls: Any, name: str) -> bool:
@@ -338,7 +388,10 @@ def execute(name: str, cfg: Any, launch: dict[str, str]) -> Any:
     """
     if launch["cluster"] == "local":
         refuse_slurm_settings(launch)
-        return run_local(name, cfg, int(launch["workers"]))
+        before, started_at = closing.state_of(closing.output_of(name, cfg)), time.monotonic()
+        result = run_local(name, cfg, int(launch["workers"]))
+        closing.note_end(name, cfg, before, time.monotonic() - started_at)
+        return result
     return load("xling.slurm.launch:submit")(name, cfg, launch["cluster"], slurm_settings(launch))
 
 
@@ -372,6 +425,7 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False, goal: 
     from xling.core.commands.needs import missing_inputs, outline, with_what_is_there
     from xling.core.commands.parallel_steps import run_steps
 
+    refuse_blanks(words)
     launch, overrides = split_launch(words)
     if stage := manual.stage_of_recipe(path):
         raise UserError(
@@ -403,20 +457,19 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False, goal: 
     for step in plan.steps.values():
         extras.require(STAGES[step.stage].extra, f"xling {step.stage}")
     answers: dict[str, Any] = {}
+    last, started_at = list(configs)[-1], time.monotonic()
     for name, result in run_steps(plan, configs, plan.steps_at_once, int(launch["workers"])):
         answers[name] = values_of(result) if as_json else None
         if not as_json:
             show(result, as_json)
+    closing.note_end(plan.steps[last].stage, configs[last], b"", time.monotonic() - started_at)
     return answers
 
 
 def usage() -> str:
-    """Return the help of the whole command."""
-    width = max(len(name) for name in STAGES)
-    lines = [f"  {name:<{width}}  {stage.help}" for name, stage in STAGES.items()]
-    return "\n".join(
-        [(__doc__ or "").strip(), "", "Stages:", *lines, "", "`xling STAGE --help` lists its settings."]
-    )
+    """Return the help of the whole command, ``xling help all``."""
+    lines = [(__doc__ or "").strip(), "", "Stages:", *manual.table(STAGES)]
+    return "\n".join([*lines, "", "`xling STAGE --help` lists its settings."])
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from typing import Any, Literal
 
 from packaging.requirements import Requirement
 
+from xling.core import silence
 from xling.core.commands import extras
 from xling.core.output.command_result import Answer
 from xling.core.precision import has_fast_bfloat16
@@ -88,6 +89,7 @@ def run(cfg: DoctorConfig) -> Answer:
 
 def guarded(check: Callable[[DoctorConfig], Iterator[Finding]], cfg: DoctorConfig) -> Iterator[Finding]:
     """Yield the findings of a check; a crash of the check becomes a finding."""
+    silence.doing(f"checking {check.__name__.replace('_', ' ')}")
     try:
         yield from check(cfg)
     except Exception as error:

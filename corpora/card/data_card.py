@@ -48,6 +48,23 @@ _SECTION_TEXTS = {
 }
 
 
+STAGE_TEXTS = {
+    "read": "the files are read",
+    "repair": "wrong encodings are put right",
+    "blocklist": "listed sites and words",
+    "length": "too short",
+    "lines": "menus, headers, footers",
+    "paragraph_dedup": "paragraphs seen before",
+    "langid": "other languages",
+    "filters": "not running text",
+    "contamination": "rows of test sets",
+    "pii": "addresses and numbers are masked",
+    "near_dedup": "nearly the same as another",
+    "perplexity": "unlike clean text",
+}
+"""Stage -> what it does or drops, in a few words."""
+
+
 @dataclass(frozen=True)
 class DroppedDocuments:
     """One reason for dropping text, with the amount that was dropped."""
@@ -117,7 +134,9 @@ class CardData:
         reached = [name for name in self.stats["stages"] if self.ledger.seen[name] or name == _CORPUS]
         chars = self.ledger.seen_chars
         return [
-            charts.FunnelStep(_words(name), chars[name], min(chars[name], chars[following]), name)
+            charts.FunnelStep(
+                _words(name), chars[name], min(chars[name], chars[following]), name, STAGE_TEXTS.get(name, "")
+            )
             for name, following in itertools.pairwise(reached)
         ]
 
@@ -203,7 +222,13 @@ class CardData:
         """Return the corpus in one sentence."""
         uris = ", ".join(source["uri"] for source in self.stats["sources"])
         worst = max(self.losses, key=lambda loss: loss.characters, default=None)
-        why = f" Most was lost to {_words(worst.stage)} ({_words(worst.reason)})." if worst else ""
+        why = ""
+        if worst and worst.characters:
+            share = 100 * worst.characters / max(self.ledger.seen_chars[READ], 1)
+            why = (
+                f" Most characters were lost to {_words(worst.stage)} ({_words(worst.reason)}): "
+                f"{worst.characters:,}, {share:.1f} % of what was read."
+            )
         what = self.stats.get("title") or f"Text in {self.language.name}"
         note = tokenised_note(self.ledger.notes, self.ledger.seen[READ], "detokenisation").strip()
         return f"{what} from {uris}.{why}{f' {note}.' if note else ''}"

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable
 from pathlib import Path
 
+from xling.core.commands.closing import readable_size
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import tell
@@ -180,7 +181,7 @@ def announce_default(build: Build) -> None:
         return
     count = f"{build.cfg.size} files" if build.cfg.size else "all files"
     about = (
-        f", about {_readable_size(build.cfg.size * _TYPICAL_SHARD_MB * _MB)}"
+        f", about {readable_size(build.cfg.size * _TYPICAL_SHARD_MB * _MB)}"
         if build.cfg.size
         else ", several terabytes"
     )
@@ -197,7 +198,7 @@ def announce(plan: Plan, build: Build) -> None:
     parts = len(plan.parts)
     lines = [f"{build.cfg.lang}: {parts} part{'s' * (parts != 1)} into {build.out}"]
     for source in plan.sources:
-        size = "size not stated" if source["num_bytes"] is None else _readable_size(source["num_bytes"])
+        size = "size not stated" if source["num_bytes"] is None else readable_size(source["num_bytes"])
         shards = f"{source['num_shards']} shard{'s' * (source['num_shards'] != 1)}"
         lines.append(f"  {source['uri']}: {shards}, {size}, licence: {source['licence']}")
     remote = [shard for part in plan.parts for shard in part if shard.remote]
@@ -206,22 +207,10 @@ def announce(plan: Plan, build: Build) -> None:
         known = sum(_stored_bytes(shard) for shard in missing)
         about = "about " if any(shard.num_bytes is None for shard in missing) else ""
         lines.append(
-            f"  to download: {len(missing)} of {len(remote)} files, {about}{_readable_size(known)}, "
+            f"  to download: {len(missing)} of {len(remote)} files, {about}{readable_size(known)}, "
             f"into {context.cache}"
         )
         lines += [f"    {shard.location}" for shard in missing[:5]]
         if len(missing) > 5:
             lines.append(f"    ... and {len(missing) - 5} more")
     tell("\n".join(lines))
-
-
-def _readable_size(num_bytes: float) -> str:
-    units = ["B", "kB", "MB", "GB", "TB"]
-    while num_bytes >= 1000 and len(units) > 1:
-        num_bytes /= 1000
-        units.pop(0)
-    return (
-        f"{num_bytes:,.1f} {units[0]}"
-        if num_bytes < 10 and units[0] != "B"
-        else f"{num_bytes:,.0f} {units[0]}"
-    )

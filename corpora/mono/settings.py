@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from xling.core import languages
 from xling.core.errors import UserError, unknown
+from xling.core.settings.codes import LangList
 from xling.corpora.sources.source import joined_uris
 from xling.corpora.stages import configured
 from xling.corpora.stages.near_duplicates import NearDedup
@@ -59,8 +60,8 @@ class MonoConfig:
     """Settings of ``xling corpus mono``.
 
     Attributes:
-        lang: the language, a code of the table of languages. Several separated by commas, or ``all``, are
-            read in one pass and get a corpus each.
+        lang: the language, by a code (``sw``) or its name (``Swahili``). Several separated by commas, or ``all``,
+            are read in one pass and get a corpus each.
         out: directory to publish; ``runs/mono/LANG`` when empty. With several languages it is the parent
             folder of their directories, ``runs/mono`` when empty.
         others: with several languages, whether documents in other ones are only counted (``count``) or also
@@ -98,7 +99,7 @@ class MonoConfig:
         dry_run: only list the files, and say what the build would cost by phase.
     """
 
-    lang: str
+    lang: LangList
     out: str = ""
     others: Literal["count", "keep"] = "count"
     source: tuple[str, ...] = ()

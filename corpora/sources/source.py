@@ -292,10 +292,21 @@ def local_shards(uri: str, pattern: str) -> list[Shard]:
         raise UserError(f"{uri} names a folder", "a file or a glob", f"give {uri.rstrip('/')}/*")
     paths = matching_files(pattern)
     if not paths:
-        raise UserError(f"{uri}: no file matches {pattern!r}", fix="check the path; quote the glob")
+        fix = _with_schemes(uri, pattern) or "check the path; quote the glob"
+        raise UserError(f"{uri}: no file matches {pattern!r}", fix=fix)
     if odd := next((p for p in paths if SURROGATE.search(str(p))), None):
         raise UserError(f"{uri}: file name {str(odd)!r} is not UTF-8", fix="rename the file")
     return [Shard(stem(p.name), str(p), uri, p.stat().st_size) for p in paths]
+
+
+def _with_schemes(uri: str, pattern: str) -> str:
+    """Return the fix for ``text:a.txt,b.txt``: every file has its scheme; "" for a single file."""
+    scheme, paths = uri.partition(":")[0], pattern.split(",")
+    if len(paths) == 1 or "{" in pattern:
+        return ""
+    fix = f"give each file its scheme: source={','.join(f'{scheme}:{path.strip()}' for path in paths)}"
+    absent = [path.strip() for path in paths if not (path.strip() and matching_files(path.strip()))]
+    return f"{fix}; and check the path of {', '.join(absent)}" if absent else fix
 
 
 _ENDINGS = (

@@ -83,7 +83,7 @@ def _compare_with_reference(column: Column, test: Test | None, references: set[t
 
 def _table_notes(rows: Sequence[tuple[str | None, ...]]) -> tuple[str, ...]:
     text = " ".join(cell for row in rows for cell in row[1:] if cell)
-    notes = ["Means over the languages of the published suite other than the source, with 95 % intervals."]
+    notes = ["Means over the languages of the test set other than the source, with 95 % intervals."]
     if " rank " in text:
         notes.append(
             "rank: systems of one rank are not told apart from the best of them; the best of each rank is worse than "

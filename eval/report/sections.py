@@ -34,6 +34,7 @@ class Section:
         title: heading.
         lead: a sentence under it.
         figures: pictures, for HTML only.
+        folded_figures: pictures that HTML shows collapsed.
         tables: tables, for every format.
         details: tables that HTML shows collapsed.
         commands: shell commands by purpose.
@@ -42,6 +43,7 @@ class Section:
     title: str
     lead: str = ""
     figures: list[str] = field(default_factory=list)
+    folded_figures: list[str] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     details: list[Table] = field(default_factory=list)
     commands: dict[str, list[str]] = field(default_factory=dict)
@@ -182,12 +184,9 @@ def training(runs: Sequence[Run]) -> Section:
     for number, run in enumerate(runs):
         for name, events in run.logs.items():
             title = f"{run.name}: {name}" if len(runs) > 1 else name
-            section.figures += [
-                picture
-                for split in (TRAIN, VALID)
-                if number < MAX_RUNS_DRAWN
-                for picture in _loss_charts(title, events, split)
-            ]
+            for split in (VALID, TRAIN) if number < MAX_RUNS_DRAWN else ():
+                for is_loss, picture in _charts_of(title, events, split):
+                    (section.figures if is_loss else section.folded_figures).append(picture)
             rows += [(run.name, name, *row) for row in _last_values(events)]
     if len(runs) > 1:
         section.figures = [*_runs_compared(runs), *section.figures]
@@ -207,8 +206,11 @@ def _drawn(runs: Sequence[Run]) -> str:
     return f" The first {MAX_RUNS_DRAWN} of {len(runs)} runs have pictures of their own; the tables have all."
 
 
-def _loss_charts(title: str, events: Sequence[Event], split: str) -> Iterator[str]:
-    """Yield one chart per objective, lines by language; then one for each other measurement."""
+def _charts_of(title: str, events: Sequence[Event], split: str) -> Iterator[tuple[bool, str]]:
+    """Yield one chart per objective, lines by language, and one for each other measurement.
+
+    Each comes with whether it tells how good the model is: a loss, or a measurement of validation.
+    """
     split_name = {TRAIN: "training", VALID: "validation"}[split]
     families = _values_by_chart(events, split)
     for chart_name, lines in families.items():
@@ -221,7 +223,8 @@ def _loss_charts(title: str, events: Sequence[Event], split: str) -> Iterator[st
             else f"{split_name}: {chart_name}"
         )
         label = "loss in nats" if is_loss else chart_name
-        yield from figure.line_charts(lines, f"{title}, {chart_title}", label)
+        for picture in figure.line_charts(lines, f"{title}, {chart_title}", label):
+            yield is_loss or split == VALID, picture
 
 
 def _values_by_chart(events: Sequence[Event], split: str) -> dict[str, dict[str, list[tuple[float, float]]]]:
@@ -235,7 +238,7 @@ def _values_by_chart(events: Sequence[Event], split: str) -> dict[str, dict[str,
             if place and isinstance(value, (int, float)) and value == value:
                 chart_name, line = place
                 charts.setdefault(chart_name, {}).setdefault(line, []).append((event["update"], value))
-    if len(charts) > 1:  # with one objective the sum equals that objective
+    if any(name.startswith("loss/") for name in charts):  # with one objective the sum equals that objective
         charts.pop("loss", None)
     return charts
 

@@ -19,7 +19,7 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
-from xling.eval.report import artifacts, browse, comparison, frontier, ranks, sections, why
+from xling.eval.report import artifacts, browse, comparison, frontier, ranks, sections, terms, why
 from xling.eval.report.artifacts import Run
 from xling.eval.report.dot_plot import dots
 from xling.eval.report.overall import number_of, overall, sort_findings
@@ -275,6 +275,7 @@ def html_page(report: Report, csv_names: Iterable[str]) -> str:
         caption = f"Signatures of {number_of(len(report.scores), 'score')}"
         signed = tabular.html_table(_signatures(report.scores), heading=False, max_rows=MOST_SIGNATURES)
         body.append(_details_html(caption, signed))
+    body.insert(1, terms.glossary("\n".join(body)))
     body = ["<main>", *filter(None, body), "</main>", _script(report.scores)]
     return page.html_document(report.title, "\n".join(body))
 
@@ -324,6 +325,9 @@ def _section_html(section: Section) -> str:
     parts = [_heading_html(section.title), f"<p>{html.escape(section.lead)}</p>" if section.lead else ""]
     parts += [tabular.html_table(s) for s in section.tables]
     parts.append(figure.arrange_figures(section.figures))
+    if section.folded_figures:
+        title = f"{number_of(len(section.folded_figures), 'more curve')}: speed, gradients, learning rate"
+        parts.append(_details_html(title, figure.arrange_figures(section.folded_figures)))
     parts += [
         _details_html(s.title, tabular.html_table(s, heading=False, max_rows=MOST_ROWS))
         for s in section.details

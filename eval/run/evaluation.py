@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from xling.core import silence
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
@@ -73,14 +74,17 @@ def predict_and_publish(plan: EvalPlan, systems: Sequence[Backend]) -> Answer:
         if isinstance(suite := OWN_SUITES.get(name), OwnSuite):
             write_definition(settings.out, suite)
     jobs = list(planned_jobs(plan, systems))
+    silence.doing("reading the rows of all suites")
     _check_rows(plan, jobs)
     for job in jobs:
+        silence.doing(f"{job.suite.name}, {job.system.name}: loading the model and the rows")
         if not job.suite.task:
             untuned.predict(plan, job)
         elif not job.suite.shape.is_tuned:
             _generate(plan, job)
         elif job.missing:
             _fit_and_predict(plan, job)
+    silence.doing("scoring the predictions and drawing their intervals")
     files = sorted({origin.path(plan.predictions) for job in jobs for origin in job.origins})
     made_by = {"stage": "eval", "settings": to_dict(settings)}
     return publish_tables(
@@ -132,6 +136,7 @@ def _fit_and_predict(plan: EvalPlan, job: Job) -> None:
         checkpoint = selection.chosen(origin)
         gold = load(suite, origin.lang, origin.split, plan.data)
         shown = scored_rows(suite, protocol, settings.source, origin.lang, gold, plan.translate)
+        silence.doing(f"{suite.name}, {system.name}: predicting {origin.lang}")
         lang = settings.source if protocol.test_on == "translated" else origin.lang
         predictions.write(plan.predictions, origin, gold, system.predict(checkpoint, suite, shown, lang))
 

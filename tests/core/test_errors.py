@@ -24,7 +24,7 @@ def test_error_survives_the_way_from_a_worker_process() -> None:
 
 def test_unknown_lists_valid_names_and_the_nearest() -> None:
     text = str(unknown("suite", "xnly", ["xnli", "panx", "mlqa"]))
-    assert text == "unknown suite 'xnly'; valid: mlqa, panx, xnli; fix: did you mean 'xnli'?"
+    assert text == "unknown suite 'xnly'; fix: did you mean 'xnli'?; valid: mlqa, panx, xnli"
     assert (
         str(unknown("suite", "q", []))
         == "unknown suite 'q'; valid: none is registered; fix: choose one suite from the list"

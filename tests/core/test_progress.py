@@ -1,4 +1,4 @@
-"""A bar on a terminal, one line a minute in a log."""
+"""A bar on a terminal; in a log a line every 5 seconds, later one a minute."""
 
 from __future__ import annotations
 
@@ -30,17 +30,32 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def test_a_log_gets_one_line_a_minute(clock: Clock) -> None:
+def test_a_log_gets_a_line_every_five_seconds(clock: Clock) -> None:
     stream = io.StringIO()
-    with Progress("binarize sw", 2000, "docs", stream) as shown:
-        for second in range(150):
+    with Progress("binarize sw", 200, "docs", stream) as shown:
+        for second in range(15):
             clock.now = 1000.0 + second
             shown.update(10, note=f"loss {second}")
-        clock.now = 1160.0
+        clock.now = 1016.0
     assert stream.getvalue().splitlines() == [
-        "binarize sw: 610 of 2,000 docs, 10/s, 60 s, 137 s left, loss 60",
-        "binarize sw: 1,210 of 2,000 docs, 10/s, 120 s, 78 s left, loss 120",
-        "binarize sw: 1,500 of 2,000 docs, 9/s, 160 s, 53 s left",
+        "binarize sw: 60 of 200 docs, 12/s, 5 s, 12 s left, loss 5",
+        "binarize sw: 110 of 200 docs, 11/s, 10 s, 8 s left, loss 10",
+        "binarize sw: 150 of 200 docs, 9/s, 16 s, 5 s left",
+    ]
+
+
+def test_a_long_log_gets_one_line_a_minute(clock: Clock) -> None:
+    stream = io.StringIO()
+    with Progress("binarize sw", 2000, "docs", stream) as shown:
+        for second in range(600, 800):
+            clock.now = 1000.0 + second
+            shown.update(1)
+    assert [line.split(",")[3] for line in stream.getvalue().splitlines()] == [
+        " 600 s",
+        " 660 s",
+        " 720 s",
+        " 780 s",
+        " 799 s",
     ]
 
 

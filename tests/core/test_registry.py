@@ -31,7 +31,7 @@ def test_a_name_registered_twice_is_a_mistake_of_the_program() -> None:
 def test_an_unknown_name_answers_with_the_nearest() -> None:
     things: Registry[int] = Registry("thing")
     things.add("mono", 1)
-    with pytest.raises(UserError, match=r"unknown thing 'mnoo'; valid: mono; fix: did you mean 'mono'\?"):
+    with pytest.raises(UserError, match=r"unknown thing 'mnoo'; fix: did you mean 'mono'\?; valid: mono"):
         things["mnoo"]
 
 
@@ -68,7 +68,7 @@ def test_a_folder_is_listed_by_name_whatever_was_imported_first(folder: Registry
     importlib.import_module("trial_folder.zebra")
     assert list(folder) == ["ant", "bee", "cow", "zebra"] and len(folder) == 4
     assert [thing.__name__ for thing in folder.values()] == ["Ant", "Bee", "Cow", "Zebra"]
-    with pytest.raises(UserError, match=r"unknown thing 'zebr'; valid: ant, bee, cow, zebra; .*'zebra'"):
+    with pytest.raises(UserError, match=r"unknown thing 'zebr'; .*'zebra'.*; valid: ant, bee, cow, zebra"):
         folder["zebr"]
     assert "../zebra" not in folder and "__init__" not in folder
 

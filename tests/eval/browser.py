@@ -124,6 +124,29 @@ class Browser:
         shot = self("Page.captureScreenshot", captureBeyondViewport=True)
         path.write_bytes(base64.b64decode(shot["data"]))
 
+    def broken_rules(self) -> dict[str, list[str]]:
+        """Unfold the page and return the rules of WCAG AA that axe-core finds broken, with what breaks them."""
+        self.value("document.querySelectorAll('details').forEach(d => d.open = true)")
+        self.value(AXE.read_text(encoding="utf-8") + ";0")
+        rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+        found = self.value(
+            f"axe.run(document, {{runOnly: {json.dumps(rules)}}}).then(r => JSON.stringify(r))"
+        )
+        report = json.loads(found)
+        assert len(report["passes"]) > 10
+        return {v["id"]: [n["html"][:160] for n in v["nodes"][:3]] for v in report["violations"]}
+
+    def wide_without_a_hint(self) -> list[str]:
+        """Return the boxes, all folds open, that are wider than their place and do not say so."""
+        self.value("document.querySelectorAll('details').forEach(d => d.open = true)")
+        self.value("new Promise(done => setTimeout(done, 100))")
+        return list(
+            self.value(
+                "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1 && "
+                "!getComputedStyle(e, '::before').content.includes('swipe')).map(e => e.ariaLabel)"
+            )
+        )
+
     def paper(self, path: Path) -> None:
         """Save the page as printed."""
         path.write_bytes(base64.b64decode(self("Page.printToPDF", preferCSSPageSize=False)["data"]))

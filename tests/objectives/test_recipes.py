@@ -285,7 +285,7 @@ def test_a_mistake_on_the_ladder_is_one_line(
         ladder.main([str(tmp_path), out, "rungs=tlm", "seeds=1"])
     assert stopped.value.code == 2
     lines = capfd.readouterr().err.splitlines()
-    assert len(lines) == 3 and lines[0].startswith("ladder: unknown rung 'tml'; valid: alm")
+    assert len(lines) == 3 and lines[0].startswith("ladder: unknown rung 'tml'; fix: did you mean 'tlm'")
     assert all("no held-out file at" in line for line in lines[1:])
 
 

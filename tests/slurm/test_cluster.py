@@ -177,7 +177,7 @@ def test_two_nodes_equal_one_process(on_cluster: Path) -> None:
 def test_a_mistake_of_the_user_is_not_tried_again(on_cluster: Path) -> None:
     launch.submit_stage(ASK, [AskConfig(on_cluster)], "slurm", {"run": "wrong"})
     outcome = outcome_of("wrong", "ask")
-    assert outcome["reason"] == "1 part(s) failed: ask run[0]: lang=swx; valid: sv, sw; fix: did you mean sw?"
+    assert outcome["reason"] == "1 part(s) failed: ask run[0]: lang=swx; fix: did you mean sw?; valid: sv, sw"
     assert len(opened("wrong").steps["ask"].arrays()) == 1
 
 

@@ -80,7 +80,7 @@ def test_a_constraint_in_brackets_is_text(constraint: str) -> None:
     [
         (
             "stages: {pretrain: {nodez: 2}}",
-            "unknown setting 'nodez'; valid: account, array_parallelism, constraint,",
+            "unknown setting 'nodez'; fix: did you mean 'nodes'?; valid: account, array_parallelism,",
         ),
         ("stages: {pretrain: {nodez: 2}}", "did you mean 'nodes'"),
         ("default: {partitoin: x}", "did you mean 'partition'"),

@@ -146,6 +146,25 @@ def test_other_settings_do_not_take_the_checkpoint(interrupted: Path, pretrain: 
     assert interrupted.exists()
 
 
+def test_overwrite_replaces_an_unfinished_training_of_other_settings(
+    interrupted: Path, pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(manifest.OVERWRITE_VARIABLE, "true")
+    out = pretrain("out", "seed=2")
+    assert events(out)[0]["update"] == 5 and not interrupted.exists()
+    assert f"overwrite=true was given: {interrupted} is deleted" in capsys.readouterr().err
+    monkeypatch.delenv(manifest.OVERWRITE_VARIABLE)
+    assert identical(weights(out), weights(pretrain("fresh", "seed=2")))
+
+
+def test_overwrite_goes_on_with_the_same_settings(
+    interrupted: Path, pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(manifest.OVERWRITE_VARIABLE, "true")
+    assert identical(weights(pretrain("out")), weights(pretrain("straight")))
+    assert "is deleted" not in capsys.readouterr().err
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_sigkill_at_random_updates_ends_in_the_same_weights(

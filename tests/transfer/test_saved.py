@@ -13,6 +13,7 @@ import torch
 
 from xling.core import signals
 from xling.core.errors import UserError
+from xling.core.output import manifest
 from xling.transfer import tune
 from xling.transfer.saved import SavedStates
 from xling.transfer.settings import TuneConfig
@@ -125,3 +126,14 @@ def test_a_damaged_state_is_passed_over_and_another_key_refused(model: Path, tmp
     with pytest.raises(UserError, match="was made with other settings or data; fix: give the old settings"):
         fit(model, CFG, SavedStates(tmp_path / "task", "other"))
     assert_same(fit(model, CFG, saves), expected)
+
+
+def test_overwrite_replaces_the_states_of_another_key(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saves = SavedStates(tmp_path / "task", "key", 0.0)
+    saves.save(1, {"epoch": 0})
+    monkeypatch.setenv(manifest.OVERWRITE_VARIABLE, "true")
+    assert saves.load() is not None
+    assert SavedStates(tmp_path / "task", "other").load() is None
+    assert not saves.folder.exists()

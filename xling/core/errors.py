@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+_GUESS = "did you mean "
+
 
 class UserError(Exception):
     """A mistake in the user's input: a file, a name, a value or a setting.
@@ -25,12 +27,10 @@ class UserError(Exception):
 
     def __init__(self, given: str, valid: str = "", fix: str = "") -> None:
         self.given, self.valid, self.fix = given, valid, fix
-        parts = [_without_stop(given)]
-        if valid:
-            parts.append(f"valid: {_without_stop(valid)}")
-        if fix:
-            parts.append(f"fix: {_without_stop(fix)}")
-        super().__init__("; ".join(parts))
+        more = [f"{word}: {_without_stop(text)}" for word, text in (("valid", valid), ("fix", fix)) if text]
+        if fix.startswith(_GUESS):  # the nearest names, before the long list
+            more.reverse()
+        super().__init__("; ".join([_without_stop(given), *more]))
 
 
 def _without_stop(text: str) -> str:
@@ -56,11 +56,11 @@ def unknown(
 
     Example:
         >>> str(unknown("language", "swx", ["sw", "sv"]))
-        "unknown language 'swx'; valid: sv, sw; fix: did you mean 'sw' or 'sv'?"
+        "unknown language 'swx'; fix: did you mean 'sw' or 'sv'?; valid: sv, sw"
     """
     valid = sorted(names)
     suggestions = nearest(name, valid) if suggestions is None else suggestions
     shown = ", ".join(valid[:40]) + (f", ... ({len(valid)} in all)" if len(valid) > 40 else "")
     hint = " or ".join(repr(n) for n in suggestions)
-    fix = f"did you mean {hint}?" if suggestions else f"choose one {kind} from the list"
+    fix = f"{_GUESS}{hint}?" if suggestions else f"choose one {kind} from the list"
     return UserError(f"unknown {kind} {name!r}", shown or "none is registered", fix)

@@ -1,4 +1,4 @@
-"""Progress: a bar on a terminal, one line a minute in a log."""
+"""Progress: a bar on a terminal; in a log a line every 5 seconds, and after ten minutes one a minute."""
 
 from __future__ import annotations
 
@@ -10,9 +10,23 @@ from typing import TextIO
 from tqdm import tqdm
 
 from xling.core import signals
-from xling.core.output.command_result import visible
+from xling.core.output.command_result import note_shown, visible
 
-SECONDS_BETWEEN_LINES = 60.0
+SECONDS_BETWEEN_LINES, LATER_SECONDS_BETWEEN_LINES = 5.0, 60.0
+LONG_S = 600.0
+"""From here on somebody reads a log, and nobody waits before it."""
+
+_open: list[Progress] = []
+
+
+def seconds_between_lines(elapsed: float) -> float:
+    """Return how long nothing may be shown, in seconds, ``elapsed`` seconds after the start."""
+    return SECONDS_BETWEEN_LINES if elapsed < LONG_S else LATER_SECONDS_BETWEEN_LINES
+
+
+def innermost() -> Progress | None:
+    """Return the progress that was entered last and is not left yet."""
+    return _open[-1] if _open else None
 
 
 class Progress:
@@ -31,7 +45,7 @@ class Progress:
         self.task, self.total, self.unit, self.done = task, total, unit, 0
         self.stream = stream or sys.stderr
         self._started_at = self._printed_at = time.monotonic()
-        self._printed_count = -1
+        self._printed_count, self._note = -1, ""
         self._bar = (
             tqdm(total=total, desc=task, unit=f" {unit}", unit_scale=True, file=self.stream, leave=False)
             if self.stream.isatty()
@@ -41,16 +55,25 @@ class Progress:
     def update(self, count: int = 1, note: str = "") -> None:
         """Add ``count`` units; ``note`` is shown after the numbers, for example a loss."""
         self.done += count
+        self._note = note or self._note
         signals.beat(self.done, self.total, self.unit, note=note or None)
         if self._bar is not None:
             if note:
                 self._bar.set_postfix_str(visible(note), refresh=False)
             self._bar.update(count)
-        elif time.monotonic() - self._printed_at >= SECONDS_BETWEEN_LINES:
+        elif (now := time.monotonic()) - self._printed_at >= seconds_between_lines(now - self._started_at):
             self._print_line(note)
+
+    def show(self) -> None:
+        """Show the state again, although nothing was added: the time that has passed is new."""
+        if self._bar is not None:
+            self._bar.refresh()
+        else:
+            self._print_line(self._note)
 
     def _print_line(self, note: str = "") -> None:
         self._printed_at, self._printed_count = time.monotonic(), self.done
+        note_shown(self._printed_at)
         elapsed = max(self._printed_at - self._started_at, 1e-9)
         rate = self.done / elapsed
         of_total = f" of {self.total:,}" if self.total else ""
@@ -61,11 +84,13 @@ class Progress:
         print(visible(text), file=self.stream, flush=True)
 
     def __enter__(self) -> Progress:
+        _open.append(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        _open.remove(self)
         if self._bar is not None:
             self._bar.close()
         if kind is None and self._printed_count < self.done:  # else the last line says it already
@@ -76,3 +101,4 @@ def print_above_bar(text: str) -> None:
     """Print a line on standard error, above the progress bar if one is shown."""
     tqdm.write(visible(text), file=sys.stderr)
     sys.stderr.flush()
+    note_shown(time.monotonic())

@@ -1,4 +1,4 @@
-"""Three small charts as inline SVG without any package: a funnel, histograms on a logarithmic axis, a matrix.
+"""Three small charts without any package: a funnel in HTML, histograms on a logarithmic axis and a matrix as SVG.
 
 Colours are CSS classes (``kept``, ``lost``) of `xling.pages.page`, from the Okabe-Ito palette, which people with
 any colour vision can tell apart; what is lost is hatched as well. Every mark carries its number as a tooltip.
@@ -12,17 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 CHART_WIDTH = 760
-_LABEL_WIDTH, _NUMBER_WIDTH, _ROW_HEIGHT = 150, 150, 30
+_TEXT_ROW = 26
+"""Height of a line of text, which is larger on a telephone."""
 
 
 @dataclass(frozen=True)
 class FunnelStep:
-    """One bar of the funnel: what a stage received and what it let through, in one unit."""
+    """One bar of the funnel: what a stage received and what it let through, in one unit, and what the stage is."""
 
     name: str
     num_entered: int
     num_left: int
     title: str
+    about: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ def _svg(height: float, elements: Sequence[str], label: str, width: float = 0) -
     )
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{html.escape(label)}">'
-        f'<svg class="chart" viewBox="0 0 {width or CHART_WIDTH:.0f} {height:.0f}" role="img" '
+        f'<svg class="chart{"" if width else " fit"}" viewBox="0 0 {width or CHART_WIDTH:.0f} {height:.0f}" role="img" '
         f'aria-label="{html.escape(label)}"{width_style}>'
         f"{hatch if 'lost' in shapes else ''}{shapes}</svg></div>"
     )
@@ -70,48 +72,41 @@ def _svg_line(x1: float, x2: float, y1: float, y2: float, css_class: str) -> str
 
 
 def funnel(steps: Sequence[FunnelStep], shares_of_own: bool = False) -> str:
-    """Return a funnel chart; the hatched end of each bar is what that stage dropped.
+    """Return a funnel chart as a list, as wide as the page; the hatched end of each bar is what that stage dropped.
 
     Args:
         steps: the bars.
         shares_of_own: the bars are separate items, whose shares are of themselves, not of the longest bar.
     """
     longest = max((step.num_entered for step in steps), default=0) or 1
-    bar_width = CHART_WIDTH - _LABEL_WIDTH - _NUMBER_WIDTH
-    elements: list[str] = []
-    for row, step in enumerate(steps):
-        y = row * _ROW_HEIGHT + 4
-        kept_width = bar_width * step.num_left / longest
-        lost_width = bar_width * max(step.num_entered - step.num_left, 0) / longest
+    rows = []
+    for step in steps:
+        num_lost = max(step.num_entered - step.num_left, 0)
         share_base = (step.num_entered or 1) if shares_of_own else longest
         share = f"{100 * step.num_left / share_base:.1f} %"
-        lost_share = (
-            f"{100 * (step.num_entered - step.num_left) / share_base:.1f} %"
-            if (step.num_entered - step.num_left) / share_base >= 0.0005
-            else ""
+        lost_share = f"−{100 * num_lost / share_base:.1f} %" if num_lost / share_base >= 0.0005 else ""
+        about = f"<small>{html.escape(step.about)}</small>" if step.about else ""
+        bars = (
+            _html_bar(
+                "kept", 100 * step.num_left / longest, f"{step.title}: {step.num_left:,} left ({share})"
+            ),
+            _html_bar("lost", 100 * num_lost / longest, f"{step.title}: {num_lost:,} dropped"),
         )
-        elements += [
-            _svg_text(_LABEL_WIDTH - 10, y + 15, step.name, "end", "name"),
-            _svg_bar(
-                _LABEL_WIDTH,
-                y,
-                kept_width,
-                _ROW_HEIGHT - 9,
-                "kept",
-                f"{step.title}: {step.num_left:,} left ({share})",
-            ),
-            _svg_bar(
-                _LABEL_WIDTH + kept_width,
-                y,
-                lost_width,
-                _ROW_HEIGHT - 9,
-                "lost",
-                f"{step.title}: {step.num_entered - step.num_left:,} dropped",
-            ),
-            _svg_text(CHART_WIDTH - _NUMBER_WIDTH + 62, y + 15, share, "end", "number"),
-            _svg_text(CHART_WIDTH, y + 15, f"−{lost_share}" if lost_share else "", "end", "quiet"),
-        ]
-    return _svg(len(steps) * _ROW_HEIGHT + 4, elements, "survival from stage to stage")
+        rows.append(
+            f'<li><span class="name">{html.escape(step.name)}{about}</span><span class="track">{"".join(bars)}</span>'
+            f'<span class="number">{share}</span><span class="quiet">{lost_share}</span></li>'
+        )
+    head = (
+        '<li aria-hidden="true"><span></span><span class="track"></span><span class="quiet">kept</span>'
+        '<span class="quiet">dropped</span></li>'
+    )
+    return f'<ul class="bars" aria-label="survival from stage to stage">{head}{"".join(rows)}</ul>'
+
+
+def _html_bar(css_class: str, percent: float, title: str) -> str:
+    """Return one part of a bar; nothing for an empty one."""
+    width = f'style="width: {percent:.2f}%"'
+    return f'<i class="{css_class}" {width} title="{html.escape(title)}"></i>' if percent > 0 else ""
 
 
 def histogram(
@@ -139,7 +134,7 @@ def histogram(
     bin_width = (CHART_WIDTH - 20) / (high - low)
     max_kept, max_dropped = max(kept_counts.values(), default=0), max(dropped_counts.values(), default=0)
     scale = 170 / (max_kept + max_dropped or 1)
-    axis_y = 14 + 13 * len(cut_offs) + max_kept * scale
+    axis_y = 14 + _TEXT_ROW * len(cut_offs) + max_kept * scale
     elements: list[str] = []
     for counts, css_class, outcome in ((kept_counts, "kept", "kept"), (dropped_counts, "lost", "dropped")):
         for number, count in sorted(counts.items()):
@@ -153,17 +148,19 @@ def histogram(
     for row, (name, value) in enumerate(sorted(cut_offs.items(), key=lambda item: item[1])):
         x = 10 + (bins_per_decade * math.log10(value) - low) * bin_width
         elements.append(_svg_line(x, x, 4, bottom_y, "mark"))
-        end_x, anchor = (x - 4, "end") if x > CHART_WIDTH - 90 else (x + 4, "start")
-        elements.append(_svg_text(end_x, 12 + 13 * row, f"{name} {short_number(value)}", anchor, "quiet"))
+        end_x, anchor = (x - 4, "end") if x > CHART_WIDTH - 180 else (x + 4, "start")
+        elements.append(
+            _svg_text(end_x, 20 + _TEXT_ROW * row, f"{name} {short_number(value)}", anchor, "quiet")
+        )
     for number in range(low, high + 1, bins_per_decade):
         x = 10 + (number - low) * bin_width
         elements.append(_svg_line(x, x, bottom_y, bottom_y + 5, "axis"))
         # A label in the middle of the last mark would be cut off at the edge.
         end_x, anchor = (CHART_WIDTH, "end") if number == high else (x, "middle")
         label = short_number(10 ** (number / bins_per_decade))
-        elements.append(_svg_text(end_x, bottom_y + 18, label, anchor, "quiet"))
-    elements.append(_svg_text(CHART_WIDTH / 2, bottom_y + 34, unit, "middle", "quiet"))
-    return _svg(bottom_y + 40, elements, f"documents by {unit}")
+        elements.append(_svg_text(end_x, bottom_y + _TEXT_ROW, label, anchor, "quiet"))
+    elements.append(_svg_text(CHART_WIDTH / 2, bottom_y + 2 * _TEXT_ROW, unit, "middle", "quiet"))
+    return _svg(bottom_y + 2 * _TEXT_ROW + 8, elements, f"documents by {unit}")
 
 
 def matrix(

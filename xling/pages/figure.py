@@ -41,6 +41,10 @@ _STYLE = {
     "svg.fonttype": "none",
 }
 
+_VARIABLE_OF = {"000000": "ink", "5b6470": "quiet", "d5dae0": "line", "ffffff": "ground"}
+"""Colours of a page by day -> their names in `xling.pages.page`, which has other ones by night."""
+_THEMED = re.compile(f": #({'|'.join(_VARIABLE_OF)})\\b", re.I)
+
 CurvePoints = Sequence[tuple[float, float]]
 
 
@@ -70,7 +74,9 @@ def draw_figure(draw: Callable[[Any], None], caption: str, height_in: float = 2.
     # The names of parts are the same in every picture; what nothing refers to needs none.
     referenced_ids = set(re.findall(r"#([\w-]+)", svg))
     svg = re.sub(r' id="([^"]*)"', lambda match: match[0] if match[1] in referenced_ids else "", svg)
-    return frame_figure(svg, caption)
+    return frame_figure(
+        _THEMED.sub(lambda colour: f": var(--{_VARIABLE_OF[colour[1].lower()]})", svg), caption
+    )
 
 
 def frame_figure(picture: str, caption: str, fill_row: bool = False) -> str:

@@ -155,7 +155,8 @@ def html_table(
         heading: whether its title stands above it.
         max_rows: rows that are shown; a note says how many more its CSV file has.
         script_marks: name of a column -> what a script knows the column by.
-        break_underscores: whether a text may go on in the next line after an underscore, for narrow tables.
+        break_underscores: whether a text may go on in the next line after an underscore, for narrow tables; on a
+            telephone their rows are blocks.
     """
     cell_classes = ["num" if spec else "text" for _, spec in table.columns]
     mark_attribute = {name: f' data-of="{html.escape(mark)}"' for name, mark in (script_marks or {}).items()}
@@ -168,11 +169,16 @@ def html_table(
     def escaped(cell: str) -> str:
         return html.escape(cell).replace("_", "_<wbr>") if break_underscores else html.escape(cell)
 
+    # In a narrow table each cell names its column: on a telephone the cells of a row stand below each other.
+    labels = [
+        f' data-label="{html.escape(name)}"' if break_underscores and i else ""
+        for i, (name, _) in enumerate(table.columns)
+    ]
     body_rows = "\n".join(
         "<tr>"
         + "".join(
-            f'<{"th scope=row" if i == 0 else "td"} class="{css}">{escaped(cell)}</{"th" if i == 0 else "td"}>'
-            for i, (cell, css) in enumerate(zip(row, cell_classes, strict=True))
+            f'<{"td" if i else "th scope=row"} class="{css}"{label}>{escaped(cell)}</{"td" if i else "th"}>'
+            for i, (cell, css, label) in enumerate(zip(row, cell_classes, labels, strict=True))
         )
         + "</tr>"
         for row in texts[:max_rows]
@@ -181,7 +187,8 @@ def html_table(
     if max_rows is not None and len(texts) > max_rows:
         notes.append(f"{max_rows:,} of {len(texts):,} rows; all are in {table.name}.csv.")
     title = f"<h3>{html.escape(table.title)}</h3>\n" if heading else ""
-    return title + html_table_box(f"<tr>{header_cells}</tr>", body_rows, notes, table.title)
+    stacked = " class=stack" if break_underscores else ""
+    return title + html_table_box(f"<tr>{header_cells}</tr>", body_rows, notes, table.title, stacked)
 
 
 def html_table_box(

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import sentencepiece as spm
 from sentencepiece import sentencepiece_model_pb2 as proto
 
-from xling.core import languages
+from xling.core import languages, silence
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.sampling import alpha_shares, rng
@@ -97,10 +97,12 @@ def run(cfg: VocabConfig) -> manifest.Manifest:
         return published
     num_chars, num_lines, kept = {}, {}, Counter[str]()
     for lang in cfg.corpora:
+        silence.doing(f"counting the characters of {lang}")
         num_chars[lang], num_lines[lang], kept_here = _count(cfg, lang)
         kept += {char: n for char, n in kept_here.items() if n >= MIN_KEPT_SHARE * num_chars[lang]}
     with manifest.publish(out, "vocab", cfg, inputs) as publication:
         used: Counter[str] = Counter()
+        silence.doing(f"learning {cfg.size:,} pieces from {sum(num_lines.values()):,} lines")
         _train(cfg, publication.path, _sample_lines(cfg, num_chars, num_lines, used), "".join(sorted(kept)))
         _write_dictionary(publication.path)
         publication.counts |= {

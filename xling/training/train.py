@@ -21,10 +21,10 @@ import torch
 from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 
-from xling.core import signals
+from xling.core import signals, silence
 from xling.core.commands.runner import STAGES
 from xling.core.errors import UserError
-from xling.core.output import manifest
+from xling.core.output import manifest, unfinished
 from xling.core.output.command_result import Answer
 from xling.core.progress import Progress
 from xling.models.distributed import processes
@@ -84,6 +84,7 @@ def run(cfg: PretrainConfig | Plan, watch: Watch | None = None) -> manifest.Mani
 
 def _train_and_publish(plan: Plan, watch: Watch | None) -> None:
     partial = plan.partial
+    silence.doing("building the model")
     trainer, task = build_trainer(plan.phases[0].cfg, partial)
     course = Course(plan.phases, trainer, partial)
     frozen = frozen_digest(trainer.get_model()) if plan.cfg.freeze != "none" else {}
@@ -92,6 +93,7 @@ def _train_and_publish(plan: Plan, watch: Watch | None) -> None:
     assert not frozen or frozen == frozen_digest(trainer.get_model()), (
         f"freeze={plan.cfg.freeze}: frozen weights have changed"
     )
+    silence.doing("publishing the model")
     model = trainer.get_model()
     state = _gathered(model, partial)
     if processes.rank() > 0:
@@ -126,8 +128,9 @@ def _train(
 ) -> tuple[Updates, dict[str, Any]]:
     """Make the updates from the last checkpoint to the end; return their maker and the tokens that were read."""
     train, partial = plan.train, plan.partial
+    silence.doing("opening the shards")
     partial.mkdir(parents=True, exist_ok=True)
-    epoch_itr, accumulate = training_checkpoint.resume(trainer, partial, plan, course.enter)
+    epoch_itr, accumulate = _resume(plan, trainer, course)
     _prepare(plan, trainer)
     log, updates = _log_and_updates(plan, trainer)
     title, saved, seen = f"pretrain {plan.cfg.out}", 0, dict[str, Any]()
@@ -178,6 +181,20 @@ def _train(
             else:
                 epoch_itr = _next_epoch(trainer, epoch_itr)
     return updates, course.read(seen or text_seen(trainer, epoch_itr))
+
+
+def _resume(plan: Plan, trainer: Trainer, course: Course) -> tuple[Any, int]:
+    """Go on from the last checkpoint; with ``overwrite=true`` one of other settings is deleted first."""
+    try:
+        return training_checkpoint.resume(trainer, plan.partial, plan, course.enter)
+    except unfinished.OtherSettingsError as error:
+        if processes.rank() == 0:
+            unfinished.replace(plan.partial, error)
+            plan.partial.mkdir()
+        elif not manifest.may_overwrite():
+            raise
+        processes.wait()
+        return training_checkpoint.resume(trainer, plan.partial, plan, course.enter)
 
 
 def _prepare(plan: Plan, trainer: Trainer) -> None:

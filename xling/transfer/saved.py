@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from xling.core.errors import UserError
-from xling.core.output import manifest
+from xling.core.output import manifest, unfinished
 from xling.core.settings.config import to_dict
 from xling.models.files import checksummed_file, training_checkpoint
 
@@ -56,7 +55,7 @@ class SavedStates:
         """Load the newest good state and the models of the epochs before it, None if there is none.
 
         Raises:
-            UserError: it was made with other settings or data.
+            UserError: it was made with other settings or data, and ``overwrite=true`` was not given.
         """
         for path in checksummed_file.good_checkpoints(self.folder):
             try:
@@ -71,10 +70,8 @@ class SavedStates:
                 checksummed_file.logger.warning(checksummed_file.SOMETHING_ELSE, path)
                 continue
             if state["key"] != self._run_key:
-                raise UserError(
-                    f"{path} was made with other settings or data",
-                    fix=f"give the old settings again, choose another out=, or delete {self.folder}",
-                )
+                unfinished.replace(self.folder, unfinished.refuse(path, self.folder))
+                return None
             epoch_paths = [self.folder / f"epoch-{epoch}.pt" for epoch in range(state["epoch"])]
             if all(map(checksummed_file.is_good, epoch_paths)):
                 generator, *devices = state["rng"]

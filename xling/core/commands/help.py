@@ -7,7 +7,7 @@ import itertools
 import json
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -20,6 +20,55 @@ from xling.core.settings import config, schema
 WIDTH = 110
 COMMON_SETTINGS = ("langs", "alpha", "tokens_per_sample")
 """Settings that every objective has; the training run sets them for each of them."""
+
+
+STARTS: tuple[tuple[str, str, str], ...] = (
+    ("nothing", "quickstart", "a model and its scores on synthetic text, in minutes"),
+    ("text", "corpus mono", "a clean corpus; then vocab, binarize, pretrain"),
+    ("pairs", "corpus parallel", "clean sentence pairs; then align, finetune mt, mine, umt"),
+    ("labels", "eval", "train and score a task in every language; then predict, report"),
+    ("a model", "import hf", "use it here; then eval, finetune, export hf"),
+    ("a cluster", "slurm", "see and steer what runs there: any command with cluster=slurm"),
+)
+"""What one has, the first command for it, and what comes out."""
+
+
+def front_page() -> str:
+    """Return the first help: what to begin with, by what one has."""
+    rows = [(have, f"xling {command}", about) for have, command, about in STARTS]
+    widths = [max(len(row[i]) for row in rows) for i in (0, 1)]
+    return "\n".join(
+        [
+            "xling COMMAND [RECIPE.yaml] [key=value ...]",
+            "",
+            "You have",
+            *(f"  {have:<{widths[0]}}  {command:<{widths[1]}}  {about}" for have, command, about in rows),
+            "",
+            "`xling COMMAND --help` lists the settings of a command, `xling corpus` the commands of a group.",
+            "`xling recipes` lists what runs whole, `xling doctor` checks this machine.",
+            "`xling help all` lists every command and word.",
+        ]
+    )
+
+
+def commands_of(first: str) -> dict[str, Stage]:
+    """Return the commands of two words that begin with ``first``, by name."""
+    return {name: stage for name, stage in STAGES.items() if name.startswith(f"{first} ")}
+
+
+def list_group(first: str) -> Answer:
+    """List the commands that begin with one word, such as ``corpus``."""
+    commands = commands_of(first)
+    text = "\n".join(
+        [f"xling {first} ...", "", *table(commands), "", "`xling COMMAND --help` lists its settings."]
+    )
+    return Answer(text, {name: stage.help for name, stage in commands.items()})
+
+
+def table(commands: Mapping[str, Stage]) -> list[str]:
+    """Return a line for each command, with what it does."""
+    width = max(map(len, commands))
+    return [f"  {name:<{width}}  {stage.help}" for name, stage in commands.items()]
 
 
 def stage_help(stage: Stage) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -31,6 +32,21 @@ def as_json(value: Any, indent: int | None = None) -> str:
 def tell(text: str) -> None:
     """Print a message on standard error at once, without characters that a terminal would interpret."""
     print(visible(text), file=sys.stderr, flush=True)
+    note_shown(time.monotonic())
+
+
+_shown_at = float("-inf")
+
+
+def note_shown(now: float) -> None:
+    """Note that the user sees something new at time ``now`` of the monotonic clock."""
+    global _shown_at
+    _shown_at = now
+
+
+def last_shown_at() -> float:
+    """Return when the user last saw something new, on the monotonic clock; minus infinity for never."""
+    return _shown_at
 
 
 class Answer(str):

@@ -1,6 +1,6 @@
-"""Settings that name languages: where a setting is read, every usual code of a language becomes the one of our table.
+"""Settings that name languages: where a setting is read, every usual code or name becomes the code of our table.
 
-A setting declares it by its type: ``lang: Lang``, ``langs: tuple[Lang, ...]``, ``corpora: dict[Lang, str]``. Codes that
+A setting declares it by its type: ``lang: Lang``, ``langs: tuple[Lang, ...]``, ``corpora: dict[Lang, str]``. Words that
 the table does not have stay as they are, and the command that uses them says so.
 """
 
@@ -9,13 +9,45 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Annotated, TypeAlias
 
-from xling.core import languages
+from xling.core import language_names, languages
 
-Lang: TypeAlias = Annotated[str, languages.canonical]
-"""A language: ``swh``, ``swh_Latn`` and ``sw_KE`` become ``sw``."""
-Pair: TypeAlias = Annotated[str, languages.canonical_pair]
+
+def code_of(text: str) -> str:
+    """Convert a code of any scheme, or a language's name: ``swh``, ``Swahili`` and ``Kiswahili`` become ``sw``."""
+    code = languages.canonical(text)
+    if code != text or code in languages.LANGUAGES or not any(map(str.isalpha, text)):
+        return code
+    language = language_names.named(text) if not {".", "/"} & {*text} else None
+    return language.code if language else text
+
+
+def code_of_pair(text: str) -> str:
+    """Convert two codes or names with a dash: ``eng_Latn-swh_Latn`` and ``English-Swahili`` become ``en-sw``."""
+    pair = languages.canonical_pair(text)
+    sides = text.split("-")
+    if pair != text or len(sides) != 2:
+        return pair
+    return "-".join(map(code_of, sides))
+
+
+def code_of_side(text: str) -> str:
+    """Convert a language or a pair of two."""
+    ours = languages.canonical_side(text)
+    return ours if ours != text else code_of_pair(text) if "-" in text else code_of(text)
+
+
+def codes_of(text: str) -> str:
+    """Convert every language of ``Swahili,en``."""
+    return _each(code_of, text)
+
+
+Lang: TypeAlias = Annotated[str, code_of]
+"""A language: ``swh``, ``swh_Latn``, ``sw_KE`` and ``Swahili`` become ``sw``."""
+LangList: TypeAlias = Annotated[str, codes_of]
+"""One language or several with commas between them."""
+Pair: TypeAlias = Annotated[str, code_of_pair]
 """Two languages with a dash: ``eng_Latn-swh_Latn`` becomes ``en-sw``."""
-LangOrPair: TypeAlias = Annotated[str, languages.canonical_side]
+LangOrPair: TypeAlias = Annotated[str, code_of_side]
 """A column of a suite, which is a language or a pair of two."""
 
 
@@ -26,13 +58,13 @@ def _each(convert: Callable[[str], str], text: str) -> str:
 def _dictionary(item: str) -> str:
     """Convert the pair of ``eng-swh=PATH``."""
     pair, sign, path = item.partition("=")
-    return f"{languages.canonical_pair(pair)}{sign}{path}" if sign else item
+    return f"{code_of_pair(pair)}{sign}{path}" if sign else item
 
 
 _OF_OBJECTIVE: Mapping[str, Callable[[str], str]] = {
-    "langs": languages.canonical,
-    "pairs": languages.canonical_pair,
-    "directions": languages.canonical_pair,
+    "langs": code_of,
+    "pairs": code_of_pair,
+    "directions": code_of_pair,
     "dictionaries": _dictionary,
 }
 

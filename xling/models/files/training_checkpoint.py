@@ -42,7 +42,7 @@ import torch
 from torch import Tensor
 
 from xling.core.errors import UserError
-from xling.core.output import source_version
+from xling.core.output import source_version, unfinished
 from xling.core.output.rerun import differences
 from xling.core.progress import print_above_bar
 from xling.models.distributed import processes
@@ -106,8 +106,8 @@ class Writer:
         self._error: BaseException | None = None
         self._stage: Callable[[Any], Any] | None = None
         self.saved = 0
-        for unfinished in directory.glob("update-*.tmp") if processes.rank() == 0 else ():
-            shutil.rmtree(unfinished) if unfinished.is_dir() else unfinished.unlink()
+        for leftover in directory.glob("update-*.tmp") if processes.rank() == 0 else ():
+            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
 
     def __enter__(self) -> Writer:
         return self
@@ -451,10 +451,12 @@ def _compare(extra: dict[str, Any], plan: Any, path: Path) -> int:
     if longer:
         new["train"]["updates"] = old_updates
     changed = differences((old, saved["data"]), (new, data), plan.cfg)
+    if changed and path != plan.branch:
+        raise unfinished.refuse(path, path.parent, "; ".join(changed))
     if changed:
         raise UserError(
             f"{path} was made with other settings or data: {'; '.join(changed)}",
-            fix=f"give the old settings again, choose another out=, or delete {path.parent}",
+            fix="give its settings again, or branch off another state",
         )
     if processes.rank() == 0:
         _report_differences(extra, plan.train, path, accumulate, old_updates if longer else 0)

@@ -1,0 +1,129 @@
+"""The closing line of a command: what was made, where, how long it took, and the next command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from xling.core import silence
+from xling.core.output import manifest
+from xling.core.output.command_result import tell
+
+NEXT: Mapping[str, str] = {
+    "toyworld": "xling corpus mono lang={lang} source=text:{out}/mono/{lang}.txt out=runs/{lang}",
+    "corpus mono": "xling vocab {corpora} out=runs/vocab",
+    "corpus parallel": "xling binarize vocab=VOCAB corpora.LANG=CORPUS pairs.{pair}={out} out=runs/shards",
+    "corpus nway": "xling pretrain static data={out} out=runs/static",
+    "vocab": "xling binarize vocab={out} {corpora} out=runs/shards",
+    "binarize": "xling pretrain data={out} out=runs/model",
+    "pretrain": "xling eval SUITE checkpoint={out} out=runs/eval",
+    "pretrain static": "xling eval SUITE checkpoint={out} out=runs/eval",
+    "import hf": "xling eval SUITE checkpoint={out} out=runs/eval",
+    "import fairseq": "xling eval SUITE checkpoint={out} out=runs/eval",
+    "import xlm": "xling eval SUITE checkpoint={out} out=runs/eval",
+    "finetune": "xling predict {out} FILE",
+    "finetune mt": "xling translate {out} src=SRC tgt=TGT < FILE",
+    "umt": "xling translate {out} src=SRC tgt=TGT < FILE",
+    "eval": "xling report {out} out=runs/report",
+    "analyse": "xling report {out} out=runs/report",
+    "export hf": "xling push {out} USER/NAME",
+    "trim": "xling export hf {out} runs/hf",
+    "quantize": "xling export hf {out} runs/hf",
+}
+"""Stage -> the command that most people run next; words in capitals are to be filled in."""
+
+
+def output_of(stage: str, cfg: Any) -> Path | None:
+    """Return the folder that a stage publishes, None for a stage that only prints."""
+    out = getattr(cfg, "out", None)
+    if stage == "corpus mono" and not out:
+        out = f"runs/mono/{cfg.lang}" if "," not in cfg.lang else "runs/mono"
+    return Path(out) if out else None
+
+
+def state_of(out: Path | None) -> bytes:
+    """Return what tells one publication of ``out`` from another; empty where nothing is published."""
+    folder = _published(out) if out else None
+    return (folder / manifest.FILE_NAME).read_bytes() if folder else b""
+
+
+def _published(out: Path) -> Path | None:
+    """Return the folder with the manifest: the output, the tables of an evaluation, or the overview of languages."""
+    return next((path for path in (out, out / "tables", out / "overview") if manifest.stage_of(path)), None)
+
+
+def closing_line(stage: str, cfg: Any, before: bytes, seconds: float) -> str:
+    """Return the closing line of a stage; empty for one that has published nothing.
+
+    Args:
+        stage: name of the stage.
+        cfg: its settings.
+        before: `state_of` the output before the run.
+        seconds: how long it ran.
+    """
+    out = output_of(stage, cfg)
+    after = state_of(out)
+    if out is None or not after:
+        return ""
+    following = next_command(stage, cfg, out)
+    then = f"; next: {following}" if following else ""
+    if after == before:
+        return f"xling {stage}: {out} was finished already, nothing was to do{then}"
+    files = json.loads(after)["files"]
+    size = sum(entry["bytes"] for entry in files.values())
+    what = f"{len(files)} file{'s' * (len(files) != 1)}, {readable_size(size)}"
+    return f"xling {stage}: made {out} ({what}) in {duration(seconds)}{then}"
+
+
+_lines: list[str] = []
+
+
+def note_end(stage: str, cfg: Any, before: bytes, seconds: float) -> None:
+    """Keep the closing line of a stage until its answer is printed; arguments as of `closing_line`."""
+    if not silence.is_quiet() and (line := closing_line(stage, cfg, before, seconds)):
+        _lines.append(line)
+
+
+def tell_end() -> None:
+    """Print the closing line, if there is one, on standard error."""
+    while _lines:
+        tell(_lines.pop(0))
+
+
+def next_command(stage: str, cfg: Any, out: Path) -> str:
+    """Return the command that most people run after a stage, with the names of this run in it; "" for none."""
+    values = {"out": quote(str(out)), "pair": getattr(cfg, "pair", "")}
+    if stage == "toyworld":
+        values["lang"] = cfg.langs[-1]
+    elif stage == "corpus mono":
+        codes = cfg.lang.split(",")
+        folders = {code: out / code if len(codes) > 1 else out for code in codes}
+        values["corpora"] = " ".join(f"corpora.{code}={quote(str(path))}" for code, path in folders.items())
+    elif stage == "vocab":
+        values["corpora"] = " ".join(
+            f"corpora.{lang}={quote(','.join(paths))}" for lang, paths in cfg.corpora.items()
+        )
+    return NEXT.get(stage, "").format(**values)
+
+
+def duration(seconds: float) -> str:
+    """Return a duration as people say it: ``0.4 s``, ``31 s``, ``4 min 5 s``, ``3 h 2 min``."""
+    whole = round(seconds)
+    if whole >= 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    if whole >= 60:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
+
+
+def readable_size(num_bytes: float) -> str:
+    """Return a size as people say it: ``812 B``, ``1.3 MB``."""
+    units = ["B", "kB", "MB", "GB", "TB"]
+    while num_bytes >= 1000 and len(units) > 1:
+        num_bytes /= 1000
+        units.pop(0)
+    digits = 1 if num_bytes < 10 and units[0] != "B" else 0
+    return f"{num_bytes:,.{digits}f} {units[0]}"
