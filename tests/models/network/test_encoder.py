@@ -328,7 +328,7 @@ def same_gradients(model: EncoderModel, compiled: EncoderModel, batch: dict[str,
 # torch's own, from its tracer.
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 @pytest.mark.parametrize(
-    ("settings", "graphs"), [({}, 1), ({"pre_norm": True, "positions": "relative"}, 1), (MODERN, 2)]
+    ("settings", "graphs"), [({"pre_norm": True, "positions": "relative"}, 1), (MODERN, 2)]
 )
 def test_a_whole_layer_compiles_without_a_break_once_for_all_batches(
     tracer: Any, settings: dict[str, Any], graphs: int
