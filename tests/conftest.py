@@ -55,7 +55,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record", action="store_true", help="write what a test has recorded anew")
     parser.addoption("--seed", type=int, default=1, help="seed of the trainings that tests hold to a limit")
     parser.addoption(
-        "--note-seconds", action="store_true", help=f"write {_SECONDS.name} from this run of the whole suite"
+        "--note-seconds", action="store_true", help=f"note the tests of this run in {_SECONDS.name}"
     )
 
 
@@ -102,16 +102,22 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def _note_seconds(terminalreporter: pytest.TerminalReporter) -> None:
-    """Write the names of the tests without a marker of their own that took more than _LIMIT seconds."""
+    """Note which of the tests that ran took more than _LIMIT seconds and have no marker of their own.
+
+    What is noted of tests that did not run stays, unless their file is gone.
+    """
     reports = [
         report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, [])
     ]
     # A name of xdist ends with its group.
-    names = {
-        report.nodeid.partition("@")[0]
+    seconds = {
+        report.nodeid.partition("@")[0]: report.duration * (not _MARKED & set(report.keywords))
         for report in reports
-        if report.when == "call" and report.duration > _LIMIT and not _MARKED & set(report.keywords)
+        if report.when == "call"
     }
+    noted = set(_SECONDS.read_text(encoding="utf-8").splitlines())
+    names = {name for name in noted - seconds.keys() if (ROOT / name.partition("::")[0]).is_file()}
+    names |= {name for name, duration in seconds.items() if duration > _LIMIT}
     _SECONDS.write_text("".join(f"{name}\n" for name in sorted(names)), encoding="utf-8")
 
 

@@ -8,13 +8,10 @@ import itertools
 import json
 import lzma
 import os
-import random
 import resource
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from functools import partial
 from http.server import ThreadingHTTPServer
 from pathlib import Path
@@ -26,6 +23,7 @@ import polars as pl
 import pytest
 
 from tests.corpora.crawl import BOILERPLATE, SilentHandler, document, sentences, write_crawl
+from tests.killed import attempts
 from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
 from xling.core.output import manifest, parts
@@ -391,57 +389,15 @@ def test_the_download_is_announced_and_an_offline_machine_is_told(
 
 COMMAND = [sys.executable, "-m", "xling.cli", "corpus", "mono", "lang=th", "part_mb=0.03"]
 COMMAND += ["shard_mb=0.01", "settings.length.min_chars=100", "near_dedup=false"]
-# Dies by SIGKILL at the n-th rename, before or after it: every moment at which something appears.
-KILLER = """
-import os, pathlib, signal, sys
-from xling import cli
-count, limit = 0, int(sys.argv[1])
-def deadly(original):
-    def rename(self, target):
-        global count
-        count += 1
-        if count == limit and limit % 2: os.kill(os.getpid(), signal.SIGKILL)
-        result = original(self, target)
-        if count == limit: os.kill(os.getpid(), signal.SIGKILL)
-        return result
-    return rename
-pathlib.Path.rename = deadly(pathlib.Path.rename)
-pathlib.Path.replace = deadly(pathlib.Path.replace)
-sys.exit(cli.main(sys.argv[2:]))
-"""
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_killed_at_every_rename_it_ends_in_the_same_bytes(
-    tmp_path: Path, crawl: str, corpora: dict[str, Path]
-) -> None:
-    words = [*COMMAND[3:], f"source={crawl}", f"out={tmp_path / 'th'}", "export=txt"]
-    for limit in range(1, 100):
-        child = subprocess.run(
-            [sys.executable, "-c", KILLER, str(limit % 5 + 1), *words], capture_output=True
-        )
-        if child.returncode == 0:
-            break
-        assert child.returncode == -signal.SIGKILL, child.stderr
-    assert limit > 4
-    assert contents(tmp_path / "th") == contents(corpora["th"])
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("workers", [1, 2])
-def test_killed_at_random_moments_it_ends_in_the_same_bytes(
+def test_killed_at_many_renames_it_ends_in_the_same_bytes(
     tmp_path: Path, crawl: str, corpora: dict[str, Path], workers: int
 ) -> None:
-    words = [*COMMAND, f"source={crawl}", f"out={tmp_path / 'th'}", "export=txt", f"workers={workers}"]
-    moments = random.Random(workers)
-    for _ in range(5):
-        child = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(moments.uniform(0.5, 5))
-        os.kill(child.pid, signal.SIGKILL)
-        child.wait()
-    subprocess.run(words, check=True, capture_output=True)
+    words = [*COMMAND[3:], f"source={crawl}", f"out={tmp_path / 'th'}", "export=txt", f"workers={workers}"]
+    code, deaths = attempts(words, "polars,xling.corpora.mono.build", 5)
+    assert code == 0 and deaths > 1
     assert contents(tmp_path / "th") == contents(corpora["th"])
 
 

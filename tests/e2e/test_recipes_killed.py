@@ -5,21 +5,20 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from static_helpers import by_hand, classified, tagged, texts
 
+from tests.killed import attempts
 from xling.core.commands import pipeline
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.eval.rows.suite import Example
 
 TRAIN = ("updates=4", "warmup=1", "batch_tokens=256", "log_every=2", "valid_every=2", "save_every=2")
-MOMENTS = 7
+MOMENTS = 40  # each attempt dies a rename later, so that few attempts come far
 SAME = ("*.jsonl", "*.txt", "bits.json", "scores.json", "grid.csv", "claims.csv", "watch.csv", "model.pt")
 """Files that say nothing of times and places; logs are no part of them."""
 DIGEST = re.compile(rb"checkpoint:\w+")
@@ -108,55 +107,7 @@ def watch(data: Path, out: Path, model: Path) -> list[str]:
     return ["watch", str(model), f"data={data}", f"out={out}/watch", *words]
 
 
-# Every attempt is a fork of one process that has imported everything and started no thread. It is killed before (odd)
-# or after (even) its n-th rename, and n is another one each time.
-ATTEMPTS = """
-import os, pathlib, signal, sys, traceback
-import polars, scipy.stats, torch
-import xling.eval.run.evaluation, xling.objectives, xling.training.train
-from xling import cli
-
-moments, words = int(sys.argv[1]), sys.argv[2:]
-
-def run(dies_at):
-    count = 0
-    def deadly(real):
-        def call(*args):
-            nonlocal count
-            count += 1
-            if count == dies_at and dies_at % 2:
-                os.kill(os.getpid(), signal.SIGKILL)
-            result = real(*args)
-            if count == dies_at:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return result
-        return call
-    pathlib.Path.rename, pathlib.Path.replace = deadly(pathlib.Path.rename), deadly(pathlib.Path.replace)
-    return cli.main(words)
-
-for attempt in range(200):
-    child = os.fork()
-    if not child:
-        code = 99
-        try:
-            code = run(attempt % moments + 2 if moments else 0)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if code != -signal.SIGKILL:
-        print(f"{code} {attempt}")
-        break
-"""
-
-
-def attempts(words: Sequence[str], moments: int = 0) -> tuple[int, int]:
-    """Run a command until it is not killed, or once without ``moments``; the exit code and how often it was killed."""
-    command = [sys.executable, "-c", ATTEMPTS, str(moments), *words]
-    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    code, deaths = ended.stdout.splitlines()[-1].split()
-    return int(code), int(deaths)
+MODULES = "polars,scipy.stats,torch,xling.eval.run.evaluation,xling.objectives,xling.training.train"
 
 
 def contents(out: Path) -> dict[str, bytes]:
@@ -192,11 +143,11 @@ def test_killed_at_many_moments_it_ends_in_the_same_table(
     recipe: Callable[..., list[str]], data: Path, model: Path, tmp_path: Path
 ) -> None:
     words = recipe(data, tmp_path / "out", model)
-    assert attempts(words) == (0, 0)
+    assert attempts(words, MODULES) == (0, 0)
     wanted = contents(tmp_path / "out")
     assert any(name.endswith("scores.json") for name in wanted)
     (tmp_path / "out").rename(tmp_path / "undisturbed")
-    code, deaths = attempts(words, MOMENTS)
+    code, deaths = attempts(words, MODULES, MOMENTS)
     assert code == 0 and deaths > 1
     assert contents(tmp_path / "out") == wanted
     made = [path.parent for path in (tmp_path / "out").rglob(manifest.FILE_NAME)]

@@ -12,8 +12,13 @@ from typing import Any
 from unittest import mock
 
 import torch
+import torch._dynamo
+import torch.distributed.checkpoint
+import torch.distributed.checkpoint.state_dict
+import torch.distributed.fsdp  # these four take seconds, which each fork would take anew
 
 from xling.core import signals
+from xling.core.settings import schema
 from xling.models.optim.adamw import XlingAdamW
 from xling.training import train
 from xling.training.update import Updates
@@ -31,6 +36,7 @@ def in_processes(world: int, work: Callable[[int], None], fail: bool = False) ->
             os.environ.update({k: str(v) for k, v in named.items()} | {"MASTER_ADDR": "127.0.0.1"})
         work(rank)
 
+    schema.objectives()  # read once, not by every fork
     forks = multiprocessing.get_context("fork")
     children = [forks.Process(target=begin, args=(rank,)) for rank in range(world)]
     for child in children:

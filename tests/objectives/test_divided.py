@@ -37,6 +37,14 @@ def sharded(recipe: Any, bitext: Path, tmp_path: Path) -> Callable[..., Any]:
     )
 
 
+@pytest.fixture(scope="module")
+def straight(recipe: Any, bitext: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """That run, published, without a stop: what every other has to end in."""
+    out = tmp_path_factory.mktemp("sharded") / "straight"
+    trained(recipe(bitext, "mmlm", out, *RUN, "train.sharding=full"), 2)
+    return out
+
+
 def at_update(number: int, act: Callable[[], None]) -> None:
     """Make this process act when it is to write its part of the checkpoint after so many updates."""
     from torch.distributed.checkpoint import FileSystemWriter
@@ -85,9 +93,8 @@ def test_other_numbers_of_processes_go_on_and_none_holds_the_whole(sharded: Any,
 
 
 @pytest.mark.parametrize("harm", ["killed", "flipped", "missing", "unmarked"])
-def test_what_is_not_whole_is_passed_over(sharded: Any, tmp_path: Path, harm: str) -> None:
-    straight, cfg, partial = sharded("straight"), sharded("out"), tmp_path / "out.partial"
-    trained(straight, 2)
+def test_what_is_not_whole_is_passed_over(sharded: Any, straight: Path, tmp_path: Path, harm: str) -> None:
+    cfg, partial = sharded("out"), tmp_path / "out.partial"
 
     def kill(rank: int) -> None:
         if rank == 1:
@@ -119,7 +126,7 @@ def test_what_is_not_whole_is_passed_over(sharded: Any, tmp_path: Path, harm: st
 
     trained(cfg, 2, before=note)
     assert begun.read_text() == "update-00000002.parts"
-    found, wanted = published(tmp_path / "out"), published(tmp_path / "straight")
+    found, wanted = published(tmp_path / "out"), published(straight)
     assert all(torch.equal(found[name], tensor) for name, tensor in wanted.items())
     assert not partial.exists()
 
@@ -136,7 +143,7 @@ def test_a_full_disk_of_one_process_is_one_checkpoint_less(sharded: Any, tmp_pat
     assert capfd.readouterr().err.count("no room in") == 1
 
 
-def test_training_goes_on_while_the_parts_are_written(sharded: Any, tmp_path: Path) -> None:
+def test_training_goes_on_while_the_parts_are_written(sharded: Any, straight: Path, tmp_path: Path) -> None:
     """The first write ends only when the training asks for the second."""
 
     def before(rank: int) -> None:
@@ -153,13 +160,12 @@ def test_training_goes_on_while_the_parts_are_written(sharded: Any, tmp_path: Pa
         pytest.MonkeyPatch().setattr(training_checkpoint.Writer, "save", saving)
         at_update(2, hold)
 
-    straight, cfg = sharded("straight"), sharded("out")
-    trained(straight, 2)
+    cfg = sharded("out")
     trained(cfg, 2, stop=3, before=before)
     for kept in (tmp_path / "out.partial").glob("update-00000004*"):  # that of update 2 was held up
         shutil.rmtree(kept) if kept.is_dir() else kept.unlink()
     trained(cfg, 2)
-    found, wanted = published(tmp_path / "out"), published(tmp_path / "straight")
+    found, wanted = published(tmp_path / "out"), published(straight)
     assert all(torch.equal(found[name], tensor) for name, tensor in wanted.items())
 
 
@@ -174,9 +180,10 @@ def test_a_sharded_run_branches_off_a_snapshot(sharded: Any, tmp_path: Path) -> 
     assert all(torch.equal(found[name], tensor) for name, tensor in wanted.items())
 
 
-def test_a_checkpoint_in_one_file_as_older_versions_wrote_it_goes_on(sharded: Any, tmp_path: Path) -> None:
-    straight, cfg, partial = sharded("straight"), sharded("out"), tmp_path / "out.partial"
-    trained(straight, 2)
+def test_a_checkpoint_in_one_file_as_older_versions_wrote_it_goes_on(
+    sharded: Any, straight: Path, tmp_path: Path
+) -> None:
+    cfg, partial = sharded("out"), tmp_path / "out.partial"
     trained(cfg, 2, stop=3)
     newest = partial / "update-00000004.parts"
     state = sharded_state.read(newest, lambda place, tensor: torch.empty(tensor.shape, dtype=tensor.dtype))
@@ -184,7 +191,7 @@ def test_a_checkpoint_in_one_file_as_older_versions_wrote_it_goes_on(sharded: An
         shutil.rmtree(kept) if kept.is_dir() else kept.unlink()
     checksummed_file.write_checksummed(newest.with_suffix(".pt"), state)
     trained(cfg, 2)
-    found, wanted = published(tmp_path / "out"), published(tmp_path / "straight")
+    found, wanted = published(tmp_path / "out"), published(straight)
     assert all(torch.equal(found[name], tensor) for name, tensor in wanted.items())
 
 

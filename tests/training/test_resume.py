@@ -166,12 +166,11 @@ def test_overwrite_goes_on_with_the_same_settings(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_sigkill_at_random_updates_ends_in_the_same_weights(
-    shards: Path, tiny: tuple[str, ...], tmp_path: Path, pretrain: Pretrain, precision: str
+    shards: Path, tiny: tuple[str, ...], tmp_path: Path, pretrain: Pretrain
 ) -> None:
     words = [
-        *tiny, *SCHEDULE, f"model.precision={precision}", "train.updates=150", "train.save_every=15",
+        *tiny, *SCHEDULE, "model.precision=bf16", "train.updates=100", "train.save_every=10",
         "train.log_every=1", "train.valid_every=50",
     ]  # fmt: skip
     wanted = weights(pretrain("out", *words))
@@ -188,7 +187,7 @@ def test_sigkill_at_random_updates_ends_in_the_same_weights(
     log = tmp_path / "out.partial" / "log.jsonl"
     seen = 0
     for _ in range(2):
-        target = seen + random.randint(16, 50)
+        target = seen + random.randint(11, 35)
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as child:
             while seen < target and child.poll() is None:
                 time.sleep(0.005)
