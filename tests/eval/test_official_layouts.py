@@ -390,6 +390,6 @@ def test_a_test_set_is_named_where_there_are_several(tmp_path: Path) -> None:
     ):
         scored_split(suite, "id", tmp_path, "test_expert")
     with pytest.raises(
-        UserError, match="unknown test set of indonli 'test_2018'; fix: .*valid: test_expert, test_lay"
+        UserError, match=r"unknown test set of indonli 'test_2018'; fix: .*valid: test_expert, test_lay"
     ):
         scored_split(suite, "id", tmp_path, "test_2018")
