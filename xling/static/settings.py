@@ -51,6 +51,8 @@ class TeacherConfig:
         encoder: ``hf:DIR``, a folder of ours or of sentence-transformers, ``NAME`` or ``NAME:PATH`` of a plug-in; ""
             for none.
         langs: languages that it knows, the best first; a row is read in the first that it has.
+        max_texts: number of different texts that the teacher reads, drawn once; 0 for all. Other rows are learned by
+            contrast alone.
         weight: weight of the imitation beside the contrast of the two sides, 0 to 1: 1 learns from the teacher alone.
         temperature: temperature of the contrast with the teacher's vectors of the other rows.
         distance: weight of the squared distance to the teacher's vector.
@@ -58,6 +60,7 @@ class TeacherConfig:
 
     encoder: str = ""
     langs: tuple[Lang, ...] = ("en",)
+    max_texts: int = 0
     weight: float = 0.5
     temperature: float = 0.05
     distance: float = 5.0
@@ -135,6 +138,8 @@ class StaticTraining:
             )
         if not 0 < self.teacher.weight <= 1:
             raise UserError(f"teacher.weight={self.teacher.weight}", "more than 0, at most 1")
+        if self.teacher.max_texts < 0:
+            raise UserError(f"teacher.max_texts={self.teacher.max_texts}", "a whole number from 0")
         if not self.teacher.temperature > 0 or not self.teacher.distance >= 0 or not self.teacher.langs:
             raise UserError(
                 f"teacher.temperature={self.teacher.temperature} teacher.distance={self.teacher.distance} "

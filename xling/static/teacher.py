@@ -23,6 +23,7 @@ from torch import Tensor
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.progress import Progress
+from xling.core.sampling import rng
 from xling.static.settings import TeacherConfig
 from xling.text.encoders import Encoder, open_encoder
 from xling.text.files.nway import kept_texts
@@ -47,17 +48,21 @@ class TeacherVectors:
     def __init__(self, cfg: TeacherConfig, data: Path, dim: int) -> None:
         texts_of_sets = kept_texts(data, cfg.langs)
         texts = [text for each in texts_of_sets for text in each]
-        unique = {text: number for number, text in enumerate(dict.fromkeys(text for text in texts if text))}
-        if not unique:
+        different = list(dict.fromkeys(text for text in texts if text))
+        if not different:
             raise UserError(
                 f"data={data} keeps no text in {', '.join(cfg.langs)} for the teacher",
                 f"an output of xling corpus nway keep_texts={','.join(cfg.langs)}",
                 "run it again with another out=",
             )
+        if 0 < cfg.max_texts < len(different):
+            drawn = rng("teacher texts").permutation(len(different))[: cfg.max_texts]
+            different = [different[number] for number in sorted(drawn.tolist())]
+        unique = {text: number for number, text in enumerate(different)}
         sizes = [len(each) for each in texts_of_sets]
         self._first_row = np.cumsum([0, *sizes[:-1]])
         self._index = np.array([unique.get(text, -1) for text in texts])
-        self._vectors = reduce_vectors(compute_vectors(cfg, data, list(unique)), dim)
+        self._vectors = reduce_vectors(compute_vectors(cfg, data, different), dim)
         self.counts = {"teacher_texts": len(unique), "teacher_dim": self._vectors.shape[1]}
 
     def of_rows(
@@ -75,7 +80,7 @@ def compute_vectors(cfg: TeacherConfig, data: Path, texts: Sequence[str]) -> Flo
     Raises:
         UserError: no such encoder, or it returns something else than one finite vector a text.
     """
-    key = hashlib.sha256(repr((cfg.encoder, _state_of(cfg.encoder), cfg.langs, manifest.digest(data))).encode())
+    key = hashlib.sha256(repr((cfg.encoder, _state_of(cfg.encoder), cfg.langs, cfg.max_texts, manifest.digest(data))).encode())
     folder = data.with_name(f".{data.name}.teacher-{key.hexdigest()[:16]}")
     folder.mkdir(parents=True, exist_ok=True)
     encoder: Encoder | None = None
@@ -129,7 +134,7 @@ def reduce_vectors(vectors: Float32[Tensor, "texts dim"], dim: int) -> Float32[T
 
 
 def imitation_loss(
-    student: Float32[Tensor, "rows student_dim"],
+    student: Float32[Tensor, "rows dim"],
     teacher: Float32[Tensor, "rows dim"],
     temperature: float,
     distance: float,
@@ -137,15 +142,14 @@ def imitation_loss(
     """Return how far the student's vectors are from the teacher's, by contrast and by distance.
 
     Args:
-        student: (R, E), of length 1; the first D numbers are the teacher's.
-        teacher: (R, D), of length 1.
+        student: (R, D), of length 1.
+        teacher: (R, D), of length 1, turned to the student's space (`Trainer.fit_rotation`).
         temperature: divisor of the cosines of the contrast, in which each text has to find its row's vector.
         distance: weight of the mean squared distance.
     """
-    own = student[:, : teacher.shape[1]]
-    scores = own @ teacher.T / temperature
+    scores = student @ teacher.T / temperature
     # Rows with the same text have the same vector: none of them is a wrong answer.
     is_same = (teacher @ teacher.T > 1 - 1e-3) & ~torch.eye(len(teacher), dtype=torch.bool)
     scores = scores.masked_fill(is_same, -torch.inf)
     contrast = F.cross_entropy(scores, torch.arange(len(teacher)))
-    return contrast + distance * (own - teacher).pow(2).sum(1).mean()
+    return contrast + distance * (student - teacher).pow(2).sum(1).mean()

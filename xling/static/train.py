@@ -13,7 +13,8 @@ Adagrad of FBGEMM.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -42,6 +43,8 @@ STAGE = "pretrain static"
 WARMUP_UPDATES = 50
 INITIAL_SCALE = 0.1
 """Root mean square that an initial table is scaled to."""
+ROTATION_BATCHES = 8
+"""Number of updates whose texts tell where the student's vectors are before it learns from a teacher."""
 ROWS_PER_STEP = 4096
 """Number of table rows whose gradients are summed at a time."""
 TextPairs: TypeAlias = tuple[list[np.ndarray], list[np.ndarray]]
@@ -127,6 +130,32 @@ class BatchSampler:
         return kept if len(kept) else text
 
 
+@dataclass(frozen=True)
+class _Batch:
+    """The words of the texts of an update.
+
+    Attributes:
+        vectors: (num_words, dim), the mean of the features of each word.
+        weights: (num_words, 1), weight of each word in a text.
+        word_indices: the words of all texts, as rows of ``vectors``.
+        text_starts: (num_texts,), offset of each text in ``word_indices``.
+        table_rows: the table rows of all features of all words.
+        counts: (num_words,), number of features of each word.
+    """
+
+    vectors: Tensor
+    weights: Tensor
+    word_indices: Tensor
+    text_starts: Tensor
+    table_rows: Tensor
+    counts: np.ndarray
+
+    def pool(self, of_words: Tensor) -> Tensor:
+        """Return the weighted sums over the words of each text, of length 1, (num_texts, size of a word's vector)."""
+        weighted = of_words * self.weights
+        return unit_length(F.embedding_bag(self.word_indices, weighted, self.text_starts, mode="sum"))
+
+
 class Trainer:
     """The table, its sums of squares, and the update step.
 
@@ -155,6 +184,7 @@ class Trainer:
         shape = cfg.model
         self._waves = draw_waves(shape.dim, shape.out_dim, shape.sharpness) if shape.out_dim else None
         self.squared_sums = torch.zeros(len(self.table))
+        self.rotation: Tensor | None = None
 
     def update(self, sides: TextPairs, lr: float, targets: Targets | None = None) -> float:
         """Make one step and return the loss.
@@ -164,39 +194,54 @@ class Trainer:
             lr: learning rate.
             targets: the pairs that have a teacher's vector, (num_known,), and these vectors, (num_known, dim).
         """
+        batch = self._read(sides)
+        vectors = batch.vectors.requires_grad_()
+        pooled = batch.pool(vectors if self._waves is None else expand(vectors, self._waves))
+        loss = contrastive_loss(*pooled.chunk(2), self.cfg.temperature, self.cfg.margin)
+        if targets is not None and len(targets[0]):
+            loss = self._with_imitation(loss, pooled if self._waves is None else batch.pool(vectors), *targets)
+        loss.backward()
+        assert vectors.grad is not None
+        with torch.no_grad():
+            gradient = vectors.grad * (len(sides[0]) / torch.from_numpy(batch.counts)[:, None]).float()
+            word_of_feature = np.repeat(np.arange(len(batch.counts)), batch.counts)
+            self._adagrad_step(batch.table_rows.numpy(), torch.from_numpy(word_of_feature), gradient, lr)
+        return float(loss.detach())
+
+    def _read(self, sides: TextPairs) -> _Batch:
+        """Look up the words of the texts of an update."""
         texts = [*sides[0], *sides[1]]
         lengths = np.array([len(text) for text in texts])
         words, word_indices = np.unique(np.concatenate(texts), return_inverse=True)
         table_rows, counts = self._table_rows_of(words)
-        inverse_counts = (1 / torch.from_numpy(counts))[:, None].float()
         feature_starts = torch.from_numpy(np.cumsum(counts) - counts)
-        vectors = F.embedding_bag(table_rows, self.table, feature_starts, mode="sum") * inverse_counts
-        vectors.requires_grad_()
-        word_weights = self._word_weights[torch.from_numpy(words.astype(np.int64))][:, None]
-        text_starts = torch.from_numpy(np.cumsum(lengths) - lengths)
-        indices = torch.from_numpy(word_indices.astype(np.int64))
+        sums = F.embedding_bag(table_rows, self.table, feature_starts, mode="sum")
+        return _Batch(
+            vectors=sums / torch.from_numpy(counts)[:, None],
+            weights=self._word_weights[torch.from_numpy(words.astype(np.int64))][:, None],
+            word_indices=torch.from_numpy(word_indices.astype(np.int64)),
+            text_starts=torch.from_numpy(np.cumsum(lengths) - lengths),
+            table_rows=table_rows,
+            counts=counts,
+        )
 
-        def pool(of_words: Tensor) -> Tensor:
-            return unit_length(F.embedding_bag(indices, of_words * word_weights, text_starts, mode="sum"))
-
-        pooled = pool(vectors if self._waves is None else expand(vectors, self._waves))
-        loss = contrastive_loss(*pooled.chunk(2), self.cfg.temperature, self.cfg.margin)
-        if targets is not None and len(targets[0]):
-            sums = pooled if self._waves is None else pool(vectors)
-            loss = self._with_imitation(loss, sums, *targets)
-        loss.backward()
-        assert vectors.grad is not None
-        with torch.no_grad():
-            gradient = vectors.grad * (inverse_counts * len(sides[0]))
-            word_of_feature = np.repeat(np.arange(len(words)), counts)
-            self._adagrad_step(table_rows.numpy(), torch.from_numpy(word_of_feature), gradient, lr)
-        return float(loss.detach())
+    def fit_rotation(self, batches: Iterable[tuple[TextPairs, Targets]]) -> None:
+        """Turn the teacher's vectors to where the student's are already: only their angles to each other count."""
+        product = torch.zeros(1, 1)
+        for sides, (known, teacher_vectors) in batches:
+            batch = self._read(sides)
+            own = torch.stack(batch.pool(batch.vectors).chunk(2)).mean(0)[known]
+            product = product + teacher_vectors.T @ own
+        if product.numel() > 1:
+            left, _, right = torch.linalg.svd(product, full_matrices=False)
+            self.rotation = left @ right
 
     def _with_imitation(self, loss: Tensor, sums: Tensor, known: Tensor, teacher_vectors: Tensor) -> Tensor:
         """Return the loss with that of imitation, by their weights; `sums` are of both sides, (2 R, dim)."""
         cfg = self.cfg.teacher
+        target = teacher_vectors if self.rotation is None else teacher_vectors @ self.rotation
         losses = [
-            imitation_loss(side[known], teacher_vectors, cfg.temperature, cfg.distance) for side in sums.chunk(2)
+            imitation_loss(side[known], target, cfg.temperature, cfg.distance) for side in sums.chunk(2)
         ]
         return (1 - cfg.weight) * loss + cfg.weight * (losses[0] + losses[1]) / 2
 
@@ -319,6 +364,9 @@ def _train(
     """Run updates until the budget is used up."""
     training_state = _TrainingState(cfg, trainer)
     losses: list[float] = []
+    if teacher and not training_state.updates:
+        draws = (batch_sampler.draw_rows(update) for update in range(ROTATION_BATCHES))
+        trainer.fit_rotation((sides, teacher.of_rows(*of_rows)) for sides, *of_rows in draws)
     num_updates = cfg.updates - training_state.updates if cfg.updates else None
     with Progress(
         f"{STAGE} ({cfg.minutes:g} min)" if not num_updates else STAGE, num_updates, "updates"
@@ -347,6 +395,7 @@ class _TrainingState:
         if saved_state := self._load_saved(cfg):
             self.updates, self.seconds = saved_state["updates"], saved_state["seconds"]
             trainer.table, trainer.squared_sums = saved_state["table"], saved_state["squares"]
+            trainer.rotation = saved_state["rotation"]
         self._started_at = self._last_update_at = clock()
         self._last_save_at = self._started_at
 
@@ -391,6 +440,7 @@ class _TrainingState:
                 "seconds": self.seconds,
                 "table": self.trainer.table,
                 "squares": self.trainer.squared_sums,
+                "rotation": self.trainer.rotation,
             },
             temporary,
         )
