@@ -23,9 +23,6 @@ class StaticConfig:
         dim: size of the vectors.
         bits: the table has ``2 ** bits`` rows.
         smooth: a in the weight a / (a + share) of a word.
-        out_dim: size of the learned part of a sentence's vector, a sum over words of waves of their vectors
-            (`xling.static.expansion`); 0 for the sum of the vectors themselves.
-        sharpness: how fast the similarity of two words falls with the angle of their vectors, with ``out_dim``.
         sketch: size of a sentence's sketch, a fixed random projection of its features that finds names and
             numbers that no training text contains. 0 for none.
         sketch_weight: length of the sketch relative to the learned vector.
@@ -35,8 +32,6 @@ class StaticConfig:
     dim: int = ranged(192, _whole_number_range(1, 4096))
     bits: int = ranged(19, _whole_number_range(1, 26))
     smooth: float = ranged(5e-3, _ABOVE_ZERO)
-    out_dim: int = ranged(0, _whole_number_range(0, 8192))
-    sharpness: float = ranged(2.0, _ABOVE_ZERO)
     sketch: int = ranged(384, _whole_number_range(0, 4096))
     sketch_weight: float = ranged(0.4, _ABOVE_ZERO)
     features: int = ranged(

@@ -29,7 +29,7 @@ from xling.text.encoders import Encoder, open_encoder
 from xling.text.files.nway import kept_texts
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32, Int64
+    from jaxtyping import Float16, Float32, Int64
 
 TEXTS_PER_PART, TEXTS_PER_CALL = 4096, 256
 PCA_TEXTS = 50_000
@@ -124,7 +124,7 @@ def _save_part(path: Path, vectors: np.ndarray) -> None:
     temporary.replace(path)
 
 
-def reduce_vectors(vectors: Float32[Tensor, "texts dim"], dim: int) -> Float32[Tensor, "texts reduced_dim"]:
+def reduce_vectors(vectors: Float32[Tensor, "texts dim"], dim: int) -> Float16[Tensor, "texts reduced_dim"]:
     """Return the principal components of vectors without their mean, at most ``dim``, of length 1, in half precision."""
     mean = vectors.mean(0)
     sample = (vectors if len(vectors) <= PCA_TEXTS else vectors[:: len(vectors) // PCA_TEXTS + 1]) - mean

@@ -29,7 +29,6 @@ from xling.core.progress import Progress
 from xling.core.sampling import rng
 from xling.core.settings.config import to_dict
 from xling.static.encoder_files import MIN_WEIGHT_REDUCTION, load_encoder, random_table, save_encoder
-from xling.static.expansion import draw_waves, expand
 from xling.static.latent import latent_table
 from xling.static.settings import StaticTraining
 from xling.static.teacher import TeacherVectors, imitation_loss
@@ -181,8 +180,6 @@ class Trainer:
         if table is None:
             table = random_table(cfg.model, torch.Generator().manual_seed(cfg.seed))
         self.table: Tensor = table
-        shape = cfg.model
-        self._waves = draw_waves(shape.dim, shape.out_dim, shape.sharpness) if shape.out_dim else None
         self.squared_sums = torch.zeros(len(self.table))
         self.rotation: Tensor | None = None
 
@@ -196,10 +193,10 @@ class Trainer:
         """
         batch = self._read(sides)
         vectors = batch.vectors.requires_grad_()
-        pooled = batch.pool(vectors if self._waves is None else expand(vectors, self._waves))
+        pooled = batch.pool(vectors)
         loss = contrastive_loss(*pooled.chunk(2), self.cfg.temperature, self.cfg.margin)
         if targets is not None and len(targets[0]):
-            loss = self._with_imitation(loss, pooled if self._waves is None else batch.pool(vectors), *targets)
+            loss = self._with_imitation(loss, pooled, *targets)
         loss.backward()
         assert vectors.grad is not None
         with torch.no_grad():

@@ -18,7 +18,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from xling.static.expansion import draw_waves, expand
 from xling.text.words.features import hash_features, split_tokens
 from xling.text.words.han import simplify
 
@@ -44,7 +43,6 @@ class StaticEncoder:
     ) -> None:
         assert table.shape == (1 << cfg.bits, cfg.dim), table.shape
         self.cfg, self.table, self.share = cfg, table, share
-        self._waves = draw_waves(cfg.dim, cfg.out_dim, cfg.sharpness) if cfg.out_dim else None
         generator = torch.Generator().manual_seed(SKETCH_SEED)
         self._sketch_table = torch.randn(
             1 << SKETCH_BITS if cfg.sketch else 0, cfg.sketch, generator=generator
@@ -85,7 +83,7 @@ class StaticEncoder:
         """Return learned vectors of texts, of length 1, concatenated with their sketches; zeros for an empty text.
 
         Returns:
-            float32 (num_texts, dim + sketch), with ``out_dim`` in place of ``dim`` if it is given.
+            float32 (num_texts, dim + sketch).
         """
         index_of_word: dict[str, int] = {}
         word_indices = [
@@ -96,14 +94,9 @@ class StaticEncoder:
             for text in texts
         ]
         weights = torch.tensor([self.weight(word) for word in index_of_word])
-        vectors = self._mean_vectors([[word] for word in index_of_word])
-        learned, sketches = vectors[:, : self.dim], vectors[:, self.dim :]
-        if self._waves is not None:
-            learned = expand(learned, self._waves)
-        learned_vectors, sketch = (
-            unit_length(_sum_or_mean_rows(word_indices, part * weights[:, None], "sum"))
-            for part in (learned, sketches)
-        )
+        vectors = self._mean_vectors([[word] for word in index_of_word]) * weights[:, None]
+        sums = _sum_or_mean_rows(word_indices, vectors, "sum")
+        learned_vectors, sketch = unit_length(sums[:, : self.dim]), unit_length(sums[:, self.dim :])
         return torch.cat([learned_vectors, sketch * self.cfg.sketch_weight], 1)
 
     def _word_vectors(self, words: Sequence[str]) -> Tensor:
