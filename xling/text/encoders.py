@@ -63,17 +63,22 @@ def open_encoder(name: str) -> Encoder:
     Raises:
         UserError: there is no such encoder.
     """
+    check_encoder(name)
     kind, _, path = name.partition(":")
     if kind in ENCODERS:
         return ENCODERS[kind](Path(path))
     folder = Path(name)
-    if not folder.is_dir():
+    is_foreign = (folder / SENTENCE_TRANSFORMERS_FILE).is_file()
+    return ENCODERS["sentence-transformers" if is_foreign else "checkpoint"](folder)
+
+
+def check_encoder(name: str) -> None:
+    """Raise UserError where `open_encoder` knows neither a folder nor a name; nothing is loaded."""
+    if name.partition(":")[0] not in ENCODERS and not Path(name).is_dir():
         raise UserError(
             f"the encoder {name} is neither a folder nor a name",
             f"a folder with a model, or NAME or NAME:PATH with one of {', '.join(ENCODERS)}",
         )
-    is_foreign = (folder / SENTENCE_TRANSFORMERS_FILE).is_file()
-    return ENCODERS["sentence-transformers" if is_foreign else "checkpoint"](folder)
 
 
 @dataclass(frozen=True)
