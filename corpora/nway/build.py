@@ -74,7 +74,9 @@ def run(cfg: NwayConfig) -> manifest.Manifest:
     for rows in _with_progress(cfg):
         row_sets.append(_number_words(rows, word_ids, cfg.max_words))
         kept_texts.append({lang: rows.texts[lang] for lang in cfg.keep_texts if lang in rows.texts})
-    if missing := [lang for lang in cfg.keep_texts if row_sets and not any(lang in kept for kept in kept_texts)]:
+    if missing := [
+        lang for lang in cfg.keep_texts if row_sets and not any(lang in kept for kept in kept_texts)
+    ]:
         raise UserError(
             f"keep_texts={','.join(cfg.keep_texts)}, and no text below {cfg.data} is in {', '.join(missing)}",
             "languages of the aligned text",

@@ -187,7 +187,9 @@ def _para_extra(data: Path) -> Iterator[Rows]:
         sides_of.setdefault(group, {})[label(code)] = path
     for sides in sides_of.values():
         if len(sides) > 1:
-            yield Rows("para_extra", {lang: [line or None for line in _lines(p)] for lang, p in sides.items()})
+            yield Rows(
+                "para_extra", {lang: [line or None for line in _lines(p)] for lang, p in sides.items()}
+            )
 
 
 def _po(data: Path) -> Iterator[Rows]:

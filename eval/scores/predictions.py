@@ -306,8 +306,8 @@ def evaluate_file(
     if keep_row is not None:
         chosen = [i for i, row in enumerate(rows) if keep_row(row)]
         rows, answers = [rows[i] for i in chosen], [answers[i] for i in chosen]
-    protocol = PROTOCOLS[origin.protocol] if origin.protocol in PROTOCOLS else None
-    all_metrics = (*suite.metrics, *(protocol.retrieval_metrics if protocol else ()))
+    is_known = origin.protocol in PROTOCOLS  # "none" is not
+    all_metrics = (*suite.metrics, *(PROTOCOLS[origin.protocol].retrieval_metrics if is_known else ()))
     for name in (metrics or all_metrics) if rows else ():
         metric = METRICS[name]
         if suite.shape.is_slow and keep_row is None:

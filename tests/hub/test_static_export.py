@@ -234,7 +234,9 @@ def test_the_classes_work_here_as_well(encoder: Path) -> None:
     assert sentences.get_sentence_embedding_dimension() == 40
 
 
-def test_eight_bits_halve_the_file_and_keep_the_vectors_also_without_xling(encoder: Path, tmp_path: Path) -> None:
+def test_eight_bits_halve_the_file_and_keep_the_vectors_also_without_xling(
+    encoder: Path, tmp_path: Path
+) -> None:
     made = quantize.run(QuantizeConfig(encoder, tmp_path / "int8"))
     assert made.counts["bytes"] < 0.75 * made.counts["bytes_before"]
     whole, rounded = (encoder_files.load_encoder(folder) for folder in (encoder, tmp_path / "int8"))

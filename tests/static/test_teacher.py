@@ -62,13 +62,18 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(1)
     rows = [(n % NUM_TOPICS, rng.integers(0, 16, 5).tolist()) for n in range(400)]
     for code, letter in (("eng_Latn", "o"), ("swh_Latn", "u")):
-        text = "".join(" ".join(topic_word(t, n, letter)[:: 1 if letter == "o" else -1] for n in row) + "\n" for t, row in rows)
+        text = "".join(
+            " ".join(topic_word(t, n, letter)[:: 1 if letter == "o" else -1] for n in row) + "\n"
+            for t, row in rows
+        )
         (folder / f"data/seed/{code}.txt").write_text(text, encoding="utf-8")
     build.run(NwayConfig(folder / "data", folder / "nway", keep_texts=("en",)))
     return folder / "nway"
 
 
-def config(corpus: Path, out: Path, encoder: str = "topic", updates: int = 80, **changes: object) -> StaticTraining:
+def config(
+    corpus: Path, out: Path, encoder: str = "topic", updates: int = 80, **changes: object
+) -> StaticTraining:
     return StaticTraining(
         data=corpus, out=out, updates=updates, rows=64, lr=0.05, start=LatentConfig(rounds=0),
         model=StaticConfig(dim=16, bits=10, sketch=0), teacher=TeacherConfig(encoder, **changes),  # type: ignore[arg-type]
@@ -148,7 +153,7 @@ def test_what_is_no_teacher_is_refused(corpus: Path, tmp_path: Path, monkeypatch
     monkeypatch.setattr(TopicEncoder, "broken", True)
     with pytest.raises(UserError, match="one vector of finite numbers for each text"):
         train.run(config(corpus, tmp_path / "out", "topic:broken"))
-    with pytest.raises(UserError, match="no text below .* is in fr"):
+    with pytest.raises(UserError, match=r"no text below .* is in fr"):
         build.run(NwayConfig(corpus.parent / "data", tmp_path / "nway", keep_texts=("fr",)))
     for changes, message in (
         ({"weight": 0.0}, "weight=0"), ({"max_texts": -1}, "max_texts=-1"), ({"temperature": 0.0}, "temperature"),

@@ -43,7 +43,9 @@ class SentenceTransformersEncoder:
                 "a folder that SentenceTransformer(...).save wrote, without code of its own",
             ) from None
 
-    def embed(self, texts: Sequence[str], lang: str, layer: int, pooling: str) -> Float32[np.ndarray, "texts dim"]:
+    def embed(
+        self, texts: Sequence[str], lang: str, layer: int, pooling: str
+    ) -> Float32[np.ndarray, "texts dim"]:
         """Return sentence vectors by the model's own pooling, float32 (num_texts, dim)."""
         vectors: Any = self._model.encode(list(texts), show_progress_bar=False)
         return np.asarray(vectors, np.float32)

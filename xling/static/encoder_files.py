@@ -1,8 +1,8 @@
 """Files of a static encoder, and its control with a random table; `xling.static.vectors` computes the vectors.
 
-Files of a model: ``static.json`` (`StaticConfig`) and ``static.safetensors`` with ``table`` (float16, rows by
-dim; or int8 with ``scale``, float32, one factor a row) and the words frequent enough to have a lower weight (``frequent``, their hashes, and ``share``, their
-share of all words).
+Files of a model: ``static.json`` (`StaticConfig`) and ``static.safetensors``. That has ``table``, rows by dim, in
+float16, or in int8 with ``scale``, float32, one factor a row. The words frequent enough to have a lower
+weight are there too (``frequent``, their hashes, and ``share``, their share of all words).
 """
 
 from __future__ import annotations
@@ -98,7 +98,9 @@ def load_encoder(folder: Path, random_init: bool = False) -> StaticEncoder:
         share = dict(zip(tensors["frequent"].tolist(), tensors["share"].tolist(), strict=True))
         if random_init:
             return random_encoder(cfg, share)
-        return StaticEncoder(cfg, tensors["table"].float() * tensors.get("scale", torch.ones(1))[:, None], share)
+        return StaticEncoder(
+            cfg, tensors["table"].float() * tensors.get("scale", torch.ones(1))[:, None], share
+        )
     except (OSError, ValueError, KeyError, TypeError, AssertionError, SafetensorError) as error:
         raise UserError(
             f"{folder} is not a static encoder: {type(error).__name__} {error}",

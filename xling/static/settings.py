@@ -134,7 +134,9 @@ class StaticTraining:
                 raise UserError(f"{name}={getattr(self, name)}", f"{low} to {high}")
         if not self.teacher.encoder and self.teacher != TeacherConfig():
             raise UserError(
-                "settings of the teacher are given, and no teacher", "teacher.encoder=ENCODER", "or leave them out"
+                "settings of the teacher are given, and no teacher",
+                "teacher.encoder=ENCODER",
+                "or leave them out",
             )
         if not 0 < self.teacher.weight <= 1:
             raise UserError(f"teacher.weight={self.teacher.weight}", "more than 0, at most 1")

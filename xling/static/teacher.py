@@ -80,14 +80,19 @@ def compute_vectors(cfg: TeacherConfig, data: Path, texts: Sequence[str]) -> Flo
     Raises:
         UserError: no such encoder, or it returns something else than one finite vector a text.
     """
-    key = hashlib.sha256(repr((cfg.encoder, _state_of(cfg.encoder), cfg.langs, cfg.max_texts, manifest.digest(data))).encode())
+    key = hashlib.sha256(
+        repr((cfg.encoder, _state_of(cfg.encoder), cfg.langs, cfg.max_texts, manifest.digest(data))).encode()
+    )
     folder = data.with_name(f".{data.name}.teacher-{key.hexdigest()[:16]}")
     folder.mkdir(parents=True, exist_ok=True)
     encoder: Encoder | None = None
     parts = []
     with Progress("teacher vectors", len(texts), "texts") as progress:
         for start in range(0, len(texts), TEXTS_PER_PART):
-            part_texts, path = texts[start : start + TEXTS_PER_PART], folder / f"{start // TEXTS_PER_PART}.npy"
+            part_texts, path = (
+                texts[start : start + TEXTS_PER_PART],
+                folder / f"{start // TEXTS_PER_PART}.npy",
+            )
             if not path.is_file():
                 encoder = encoder or open_encoder(cfg.encoder)
                 _save_part(path, _embed(encoder, cfg, part_texts))
@@ -125,7 +130,7 @@ def _save_part(path: Path, vectors: np.ndarray) -> None:
 
 
 def reduce_vectors(vectors: Float32[Tensor, "texts dim"], dim: int) -> Float16[Tensor, "texts reduced_dim"]:
-    """Return the principal components of vectors without their mean, at most ``dim``, of length 1, in half precision."""
+    """Return the first ``dim`` principal components of vectors without their mean, of length 1, in half precision."""
     mean = vectors.mean(0)
     sample = (vectors if len(vectors) <= PCA_TEXTS else vectors[:: len(vectors) // PCA_TEXTS + 1]) - mean
     _, directions = torch.linalg.eigh(sample.T.double() @ sample.double())
