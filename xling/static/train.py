@@ -194,7 +194,8 @@ class Trainer:
         batch = self._read(sides)
         vectors = batch.vectors.requires_grad_()
         pooled = batch.pool(vectors)
-        loss = contrastive_loss(*pooled.chunk(2), self.cfg.temperature, self.cfg.margin)
+        src_vectors, tgt_vectors = pooled.chunk(2)
+        loss = contrastive_loss(src_vectors, tgt_vectors, self.cfg.temperature, self.cfg.margin)
         if targets is not None and len(targets[0]):
             loss = self._with_imitation(loss, pooled, *targets)
         loss.backward()
