@@ -284,16 +284,6 @@ class Run:
         """Whether the user has cancelled it."""
         return (self.path / "cancelled").exists()
 
-    def steps_after(self, name: str) -> list[Step]:
-        """Return the steps that depend on ``name``, directly or indirectly."""
-        waiting: list[Step] = []
-        reached = {name}
-        for step in self.steps.values():  # in an order in which each comes after the ones it needs
-            if reached & set(step.plan.after):
-                reached.add(step.name)
-                waiting.append(step)
-        return waiting
-
     def create(self) -> None:
         """Make the directory, which only its owner may read.
 

@@ -11,6 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from xling.eval.rows.own_columns import (
 )
 from xling.eval.rows.own_tables import delimited_rows
 from xling.eval.rows.readers import lines, parse_json
+from xling.text.files.delimited import unquoted_words
 
 _WORD_FILES = (".conll", ".conllu", ".bio", ".iob")
 CONLLU_WIDTH = 10
@@ -201,12 +203,14 @@ def _tagged(path: Path, numbered: Sequence[tuple[int, str]], reading: Reading) -
             "put white space in place of commas" if word_lines and "," in word_lines[0] else "",
         )
     rows, passed = _sentences(path, numbered, width, by_tabs, place, is_conllu)
+    rows, num_quoted = (rows, 0) if is_conllu else _without_quotes(rows)
     facts = [
         f"{width} columns by {'tabs' if by_tabs else 'blanks'}",
         *(f"{c} is {i + 1}{f' {names[i]!r}' if names else ''}" for c, i in place.items()),
         *filter(None, [note]),
     ]
     facts += [f"{count} {what} passed over" for what, count in passed.items()]
+    facts += [f"{num_quoted} words in quotes, as in CSV, read without them"] if num_quoted else []
     return OwnTable(rows, ", ".join(facts))
 
 
@@ -291,6 +295,18 @@ def _sentences(
             raise UserError(f"{path}:{number}: {' and '.join(empty)} is empty", "a word and its tag")
         words.append((number, [cell.strip(" ") for cell in cells]))
     return rows, +passed
+
+
+def _without_quotes(rows: Sequence[OwnRow]) -> tuple[list[OwnRow], int]:
+    """Return the sentences without the quotes that CSV puts around words with quotes, and the number of such words."""
+    unquoted = unquoted_words(word for row in rows for word in row.cells["token"])
+    if not unquoted:
+        return list(rows), 0
+    bare = [tuple(unquoted.get(word, word) for word in row.cells["token"]) for row in rows]
+    changed = [
+        replace(row, cells={**row.cells, "token": words}) for row, words in zip(rows, bare, strict=True)
+    ]
+    return changed, sum(word in unquoted for row in rows for word in row.cells["token"])
 
 
 def _cells(line: str, by_tabs: bool) -> list[str]:

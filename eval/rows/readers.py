@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
+from xling.core.output.command_result import tell
 from xling.eval.rows.layout import LineOfWords
 from xling.eval.rows.suite import Example, Reader, Row, frozen
 from xling.text.files import corpus_reader
 from xling.text.files.compressed import MAX_CELL_BYTES
+from xling.text.files.delimited import has_doubled_quotes, has_quotes, unquoted_words
 
 MAX_JSON_BYTES = 1 << 29
 """Of a file that is one JSON value; published ones have up to 100 MB, often in one line."""
@@ -30,25 +32,43 @@ def lines(path: Path, max_bytes: int = MAX_CELL_BYTES) -> Iterator[tuple[int, st
     return enumerate(corpus_reader.any_lines(path, max_bytes), 1)
 
 
-def cells_of(path: Path, quoted: bool) -> Iterator[tuple[int, list[str]]]:
-    """Yield line number and cells of a tab-separated table.
+def cells_of(path: Path, quoted: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """Yield the first line number and the cells of each row of a tab-separated table.
+
+    A table that the module `csv` or pandas wrote has cells in quotes with doubled quotes inside. Its form says so:
+    see `xling.text.files.delimited.has_quotes`.
 
     Args:
         path: UTF-8 file, plain or gzip.
-        quoted: cells with quotes, tabs or line breaks stand in quotes, as the module `csv` and pandas write them.
+        quoted: its cells may stand in quotes, whatever its form; tabs and line breaks inside alone do not tell.
 
     Raises:
         UserError: a cell is too large, as when its closing quote is missing.
     """
-    if not quoted:
+    if not quoted and not _is_quoted(path):
         yield from ((number, line.split("\t")) for number, line in lines(path))
         return
     rows = csv.reader((line + "\n" for _, line in lines(path)), delimiter="\t")
+    start = 1
     try:
         for cells in rows:
-            yield rows.line_num, cells
+            yield start, cells or [""]
+            start = rows.line_num + 1
     except csv.Error as error:
         raise UserError(f"{path}:{rows.line_num}: {error}", "cells in quotes that are closed") from None
+
+
+def _is_quoted(path: Path) -> bool:
+    texts = [line for _, line in lines(path)]
+    if not any('"' in line for line in texts):
+        return False
+    is_quoted = has_quotes(texts, "\t")
+    alike = 0 if is_quoted else sum(map(has_doubled_quotes, (c for line in texts for c in line.split("\t"))))
+    if alike:
+        tell(
+            f"xling: {path}: {alike} cells have the quotes of CSV, but the file is not CSV: read as they stand"
+        )
+    return is_quoted
 
 
 def table(
@@ -65,7 +85,7 @@ def table(
         label: column of the class name.
         id_column: column of the id; without one, the id is the row number from 0.
         names: written label -> class name, where they differ.
-        quoted: see `cells_of`.
+        quoted: cells may stand in quotes, whatever the form of the file; see `cells_of`.
     """
 
     def read(paths: tuple[Path, ...]) -> Iterator[Row]:
@@ -88,17 +108,29 @@ def table(
     return read
 
 
-def from_columns(text: Mapping[str, str], label: str) -> Callable[[Mapping[str, Any], int], Example]:
-    """Return a function that makes a row of a record and its number, which is the id.
+def from_columns(
+    text: Mapping[str, str | Sequence[str]],
+    label: str,
+    id_column: str = "",
+    names: Mapping[str, str] | None = None,
+) -> Callable[[Mapping[str, Any], int], Example]:
+    """Return a function that makes a row of a record and its number.
 
     Args:
-        text: field of the row -> column of the record.
+        text: field of the row -> column of the record, or those of a list of texts.
         label: column of the label.
+        id_column: column of the id; without one, the id is the number.
+        names: written label -> class name, where they differ.
     """
 
     def to_example(record: Mapping[str, Any], index: int) -> Example:
-        fields = {name: frozen(record[column]) for name, column in text.items()}
-        return Example(str(index), fields, frozen(record[label]))
+        fields = {
+            name: frozen(record[column] if isinstance(column, str) else [record[each] for each in column])
+            for name, column in text.items()
+        }
+        answer = frozen(record[label])
+        row_id = record[id_column] if id_column else index
+        return Example(str(row_id), fields, answer if names is None else names.get(answer, answer))
 
     return to_example
 
@@ -136,9 +168,11 @@ def columns(
         (path,) = paths
         tokens, tags, numbers = [], [], []  # type: ignore[var-annotated]
         sentence = 0
+        all_cells = (line.split(separator) for _, line in lines(path) if '""' in line)
+        unquoted = unquoted_words(cells[token] for cells in all_cells if len(cells) >= min_columns)
 
         def sentence_row() -> Row:
-            fields = {"tokens": tuple(tokens)}
+            fields = {"tokens": tuple(unquoted.get(word, word) for word in tokens)}
             return path, LineOfWords(numbers), Example(str(sentence), fields, converted(tags))
 
         for number, line in lines(path):
@@ -171,7 +205,8 @@ def conllu(paths: tuple[Path, ...]) -> Iterator[Row]:
     """
     (path,) = paths
     words: list[list[str]] = []
-    name, start, count = "", 1, 0
+    numbers: list[int] = []
+    name, count = "", 0
     for number, line in chain(lines(path), [(0, "")]):
         if line.startswith("# sent_id ="):
             name = line.partition("=")[2].strip()
@@ -179,12 +214,13 @@ def conllu(paths: tuple[Path, ...]) -> Iterator[Row]:
             cells = line.split("\t")
             if len(cells) != 10:
                 raise UserError(f"{path}:{number}: {len(cells)} columns", "the ten of CoNLL-U")
-            start = start if words else number
-            words += [cells] if cells[0].isdigit() else []
+            if cells[0].isdigit():
+                words.append(cells)
+                numbers.append(number)
         elif not line and words:
             tokens, tags = (tuple(word[column] for word in words) for column in (1, 3))
-            yield path, start, Example(name or str(count), {"tokens": tokens}, tags)
-            words, name, count = [], "", count + 1
+            yield path, LineOfWords(numbers), Example(name or str(count), {"tokens": tokens}, tags)
+            words, numbers, name, count = [], [], "", count + 1
 
 
 def iob2(tags: Sequence[str]) -> tuple[str, ...]:
@@ -205,8 +241,8 @@ def utterances(paths: tuple[Path, ...]) -> Iterator[Row]:
     start, count = 1, 0
     for number, line in chain(lines(path), [(0, "")]):
         if line.startswith("# "):
-            start = start if comments else number
             key, equals, value = line[2:].partition(" = ")
+            start = number if key == "intent" or not comments else start
             comments |= {key: value} if equals else {}
         elif line:
             words.append(line.split("\t"))
@@ -225,15 +261,19 @@ def utterances(paths: tuple[Path, ...]) -> Iterator[Row]:
             comments, words = {}, []
 
 
+def _start(cells: Sequence[str]) -> str:
+    return repr("\t".join(cells)[:40])
+
+
 def dictionary(paths: tuple[Path, ...]) -> Iterator[Row]:
     """Read word pairs, one per line; the translations of a word are collected, and its id is the word."""
     (path,) = paths
     translations: dict[str, list[str]] = {}
     first_line: dict[str, int] = {}
-    for number, line in lines(path):
-        source, tab, target = line.partition("\t")
-        if not tab or not source or not target or "\t" in target:
-            raise UserError(f"{path}:{number}: {line[:40]!r}", "two words with a tab between")
+    for number, cells in cells_of(path):
+        if len(cells) != 2 or not all(cells):
+            raise UserError(f"{path}:{number}: {_start(cells)}", "two words with a tab between")
+        source, target = cells
         translations.setdefault(source, []).append(target)
         first_line.setdefault(source, number)
     for source, targets in translations.items():
@@ -250,21 +290,20 @@ def comparable(paths: tuple[Path, ...]) -> Iterator[Row]:
             raise UserError(f"{gold}:{number}: {line[:40]!r}", "two ids with a tab between")
         targets_of.setdefault(source_id, []).append(target_id)
     for path, side in ((source, "src"), (target, "tgt")):
-        for number, line in lines(path):
-            name, tab, text = line.partition("\t")
-            if not tab:
-                raise UserError(f"{path}:{number}: {line[:40]!r}", "an id and a sentence with a tab between")
-            yield path, number, Example(name, {"text": text, "side": side}, tuple(targets_of.get(name, ())))
+        for number, (name, *texts) in cells_of(path):
+            if not texts:
+                raise UserError(f"{path}:{number}: {name[:40]!r}", "an id and a sentence with a tab between")
+            fields = {"text": "\t".join(texts), "side": side}
+            yield path, number, Example(name, fields, tuple(targets_of.get(name, ())))
 
 
 def labelled_lines(paths: tuple[Path, ...]) -> Iterator[Row]:
     """Read a class name and a text per line, tab-separated without a header, MLDoc's format."""
     (path,) = paths
-    for number, line in lines(path):
-        label, tab, text = line.partition("\t")
-        if not tab:
-            raise UserError(f"{path}:{number}: {line[:40]!r}", "a label and a text with a tab between")
-        yield path, number, Example(str(number - 1), {"text": text}, label)
+    for number, (label, *texts) in cells_of(path):
+        if not texts:
+            raise UserError(f"{path}:{number}: {label[:40]!r}", "a label and a text with a tab between")
+        yield path, number, Example(str(number - 1), {"text": "\t".join(texts)}, label)
 
 
 def ends_with(labels: Sequence[str]) -> Callable[[Path], bool]:
@@ -295,8 +334,7 @@ def headless(text_a: Sequence[str], text_b: Sequence[str], more: int = 0) -> Rea
     def read(paths: tuple[Path, ...]) -> Iterator[Row]:
         (path,) = paths
         query, previous = -1, None
-        for number, line in lines(path):
-            cells = line.split("\t")
+        for number, cells in cells_of(path):
             if not len(column_names) <= len(cells) <= len(column_names) + more:
                 raise UserError(
                     f"{path}:{number}: {len(cells)} columns",

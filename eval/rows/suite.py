@@ -393,8 +393,9 @@ def check_rows(suite: Suite, rows: Iterable[Row]) -> Iterator[Example]:
 
 def data_digest(suite: Suite, lang: str, split: str, data: Path) -> str:
     """Return the SHA-256 of the digests of the files of a language and split, for signatures."""
-    parts = [check_file(path) for path in suite.paths(lang, split, data)]
-    parts += [suite.reading] if suite.reading else []
+    paths = suite.paths(lang, split, data)
+    parts = [check_file(path) for path in paths]
+    parts += [suite.reading] if suite.reading and not suite.is_own_format(paths[0], data) else []
     return parts[0] if len(parts) == 1 else hashlib.sha256("".join(parts).encode()).hexdigest()
 
 

@@ -24,6 +24,7 @@ SUITES.add(
             "geography",
         ),
         reader=table({"text": "text"}, "category", "index_id"),
+        reading="cells in quotes",
         patterns=("sib200/{code}.{split}.tsv",),
         codes=CODES,
         official=(

@@ -351,7 +351,7 @@ def test_a_quote_that_is_never_closed_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "afrixnli/data/swa/test.tsv"
     path.parent.mkdir(parents=True)
     path.write_text('premise\thypothesis\tlabel\n"a\tb\t0\nc\td\t1\n')
-    with pytest.raises(UserError, match=r"test\.tsv:3: 1 columns"):
+    with pytest.raises(UserError, match=r"test\.tsv:2: 1 columns"):
         load(suites()["afrixnli"], "sw", "test", tmp_path)
 
 

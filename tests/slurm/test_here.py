@@ -202,7 +202,6 @@ def test_pipeline_runs_in_order_and_stops_at_a_failure(work: Path, monkeypatch: 
         launch.submit_pipeline(Pipeline(steps), "debug", {"run": "graph"})
     run = opened("graph")
     assert [s.outcome().get("state") for s in run.steps.values()] == ["done", "failed", None]
-    assert [s.name for s in run.steps_after("first")] == ["wrong", "never"]
 
 
 def test_sweep_words() -> None:

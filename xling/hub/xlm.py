@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from jaxtyping import Shaped
 
 CHECKPOINT_PARTS = ("model", "params", "dico_word2id")
-SPECIAL_WORDS = ("<s>", "</s>", "<pad>", "<unk>")
 FIRST_PIECE_ID = 14  # after the ends come ten <special...>
 _CONTINUED_MARK, _WORD_END = "@@", "</w>"
 _COPIED_SETTINGS = (

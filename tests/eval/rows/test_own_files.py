@@ -391,3 +391,13 @@ def test_a_table_of_one_column(tmp_path: Path, text: str, texts: list[str], how:
     table = read_table([Path(written(tmp_path, "new.csv", text))], Reading(("text",)))
     assert [row.cells["text"] for row in table.rows] == texts
     assert table.facts.endswith(how)
+
+
+def test_words_in_quotes_of_csv_are_read_without_them_and_counted(tmp_path: Path) -> None:
+    path = written(tmp_path, "en.test.tsv", '""""\tO\nAmina\tB-PER\n\n"\tO\n"""Simba"""\tB-PER\n')
+    table = read_table([Path(path)], Reading(("token", "tag")), ())
+    assert [row.cells["token"] for row in table.rows] == [('"', "Amina"), ('"', '"Simba"')]
+    assert "2 words in quotes, as in CSV, read without them" in table.facts
+    literal = written(tmp_path, "sw.test.tsv", '"\tO\n"Amina\tB-PER\n""""\tO\n')
+    table = read_table([Path(literal)], Reading(("token", "tag")), ())
+    assert table.rows[0].cells["token"] == ('"', '"Amina', '""""')

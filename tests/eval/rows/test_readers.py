@@ -203,7 +203,7 @@ def test_the_listing_says_what_is_at_hand(world: Path) -> None:
             "xx.test.tsv:3: id '5' is there already in line 2",
         ),
         ("xsid", "xsid/xx.test.conll", "1\ta\tb\tO\n\n", "xx.test.conll:1: utterance without an intent"),
-        ("xcopa", "xcopa/test.xx.jsonl", '{"idx": 1}\n', "test.xx.jsonl:1: no key 'choice1'"),
+        ("xcopa", "xcopa/test.xx.jsonl", '{"idx": 1}\n', "test.xx.jsonl:1: no key 'premise'"),
         ("xcopa", "xcopa/test.xx.jsonl", "{\n", "test.xx.jsonl:1: not JSON"),
         (
             "xcopa",
@@ -401,3 +401,81 @@ def test_files_are_found_by_any_code_of_their_language(tmp_path: Path) -> None:
         assert len(load(suite, lang, "test", tmp_path)) == 3
     write_ner(tmp_path / "ner/masakhaner2/ee.test.tsv", 2)
     assert len(load(suite, "ee", "test", tmp_path)) == 6, "the code of the table comes first"
+
+
+SAID = '"""Ndiyo,"" alisema."'
+
+
+@pytest.mark.parametrize(
+    ("suite", "lang", "path", "head", "row"),
+    [
+        ("sib200", "sw", "sib200/swh_Latn.dev.tsv", "index_id category text", "7\tsports\t{}"),
+        (
+            "sib200",
+            "sw",
+            "sib-200/data/annotated/swh_Latn/dev.tsv",
+            "index_id category text",
+            "7\tsports\t{}",
+        ),
+        ("pawsx", "fr", "pawsx/dev.fr.tsv", "sentence1 sentence2 label", "{}\tb\t1"),
+        ("xnli", "de", "nli/xnli.dev.de.tsv", "premise hypothesis label", "{}\tb\tneutral"),
+        ("mldoc", "de", "mldoc/de.dev", "GCAT x", "ECAT\t{}"),
+    ],
+)
+def test_cells_in_quotes_are_read_without_them(
+    suite: str, lang: str, path: str, head: str, row: str, tmp_path: Path
+) -> None:
+    text = row.format('"""Ndiyo,"" alisema."')
+    put(tmp_path / path, "\t".join(head.split()) + f"\n{text}\n")
+    *_, example = load(dataclasses.replace(suites()[suite], files=()), lang, "dev", tmp_path)
+    assert '"Ndiyo," alisema.' in example.fields.values()
+
+
+def test_quotes_of_a_table_that_is_not_csv_are_text(tmp_path: Path) -> None:
+    head = "premise\thypothesis\tlabel\n"
+    texts = ['"Dia pergi," kata Pitt.', 'kota ("putri") itu', '"Ya."']
+    put(
+        tmp_path / "nli/indonli.dev.id.tsv",
+        head + "".join(f"{text}\tb\tneutral\n" for text in texts),
+    )
+    rows = load(dataclasses.replace(suites()["indonli"], files=()), "id", "dev", tmp_path)
+    assert [row.fields["text_a"] for row in rows] == texts
+
+
+def test_a_table_that_is_csv_only_in_part_is_read_as_it_stands_and_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = put(
+        tmp_path / "pawsx/dev.fr.tsv", 'sentence1\tsentence2\tlabel\n"""Oui"" a"\tb\t1\n"Oui" a\tb\t1\n'
+    )
+    rows = load(dataclasses.replace(suites()["pawsx"], files=()), "fr", "dev", tmp_path)
+    assert [row.fields["text_a"] for row in rows] == ['"""Oui"" a"', '"Oui" a']
+    assert f"{path}: 1 cells have the quotes of CSV, but the file is not CSV" in capsys.readouterr().err
+
+
+def test_tokens_in_quotes_are_read_without_them(tmp_path: Path) -> None:
+    suite = dataclasses.replace(suites()["masakhaner"], files=())
+    put(tmp_path / "ner/masakhaner2/swa.dev.tsv", '""""\tO\nAmina\tB-PER\n""""\tO\n\n"\tO\n"""Simba"""\tO\n')
+    rows = load(suite, "sw", "dev", tmp_path)
+    assert [row.fields["tokens"] for row in rows] == [('"', "Amina", '"'), ('"', '"Simba"')]
+    put(tmp_path / "masakhane-ner/MasakhaNER2.0/data/hau/test.txt", '"""" O\nAmina B-PER\n')
+    assert load(suite, "ha", "test", tmp_path)[0].fields["tokens"] == ('"', "Amina")
+    put(tmp_path / "ner/masakhaner2/wol.test.tsv", '"\tO\n"Amina\tB-PER\n""\tO\n""""\tO\n')
+    assert load(suite, "wo", "test", tmp_path)[0].fields["tokens"] == ('"', '"Amina', '""', '""""')
+
+
+def test_the_line_of_a_wrong_tag_is_named(tmp_path: Path) -> None:
+    word = "{}\tform\t_\t{}\t_\t_\t_\t_\t_\t_\n"
+    body = word.format("1-2", "_") + word.format(1, "NOUN") + word.format(2, "NAUN")
+    put(
+        tmp_path / "UD_English-PUD/en_pud-ud-test.conllu",
+        f"# sent_id = a\n{word.format(1, 'X')}\n# sent_id = b\n{body}\n",
+    )
+    with pytest.raises(UserError, match=r"test\.conllu:7: unknown label 'NAUN'"):
+        load(dataclasses.replace(suites()["udpos"], files=()), "en", "test", tmp_path)
+    put(
+        tmp_path / "xsid/de.valid.conll",
+        "# id = 7\n# text = Regnet\n# intent = wether\n1\tRegnet\twether\tO\n\n",
+    )
+    with pytest.raises(UserError, match=r"conll:3: unknown label 'wether'"):
+        load(dataclasses.replace(suites()["xsid"], files=()), "de", "dev", tmp_path)

@@ -184,6 +184,41 @@ def test_tags_and_pairs_have_answers_in_the_form_of_their_rows(tmp_path: Path, m
             pairs.predict(wrong)
 
 
+def test_questions_are_answered_from_their_passages(
+    tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    passages = [f"Amina sells {goods} in {town}." for goods in ("fish", "tea") for town in ("Lamu", "Goma")]
+    rows = [
+        {
+            "id": str(i),
+            "fields": {"context": text, "question": "Where?"},
+            "label": [[text[-5:-1], len(text) - 5]],
+        }
+        for i, text in enumerate(passages)
+    ]
+    for split in ("train", "dev"):
+        path = tmp_path / f"rows/squad/en.{split}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    tuned, asked = tmp_path / "tuned", tmp_path / "asked.tsv"
+    words = ["squad", f"data={tmp_path}", f"checkpoint={model}", f"out={tuned}", *FIT]
+    assert cli.main(["finetune", *words]) == 0
+    asked.write_text(f"passage\tquestion\n{passages[0]}\tWhere?\n\n{passages[3]}\tWhat?\n")
+    capsys.readouterr()
+    assert cli.main(["predict", str(tuned), str(asked), "lang=sw"]) == 0
+    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(a["line"], a["context"], a["question"]) for a in answers] == [
+        (2, passages[0], "Where?"),
+        (4, passages[3], "What?"),
+    ]
+    assert all(a["answer"] in a["context"] for a in answers)
+    opened = xling.load(tuned)
+    assert opened.predict([(passages[0], "Where?")], lang="sw") == [answers[0]["answer"]]
+    asked.write_text(json.dumps({"context": passages[0]}))
+    assert cli.main(["predict", str(tuned), str(asked)]) == 2
+    assert "question" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

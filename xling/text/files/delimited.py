@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -21,6 +21,7 @@ FIRST_LINES = 200
 """Lines from which the delimiter and the number of columns are told."""
 _OPEN, _BAD = "a quote that is not closed", "text after a closing quote"
 _QUOTED = re.compile(r' *"((?:[^"]++|"")*+)("?) *')
+_WORD_IN_QUOTES = re.compile(r'"(?:[^"]|"")+"')
 _INSIDE = re.compile(r'(?:[^"]++|"")*+')
 _MAX_LINES = 10_000
 _MIN_SHARE, _MARGIN = 0.5, 0.1
@@ -167,6 +168,22 @@ def has_quotes(lines: Sequence[str], delimiter: str) -> bool:
     all_cells = sum(len(row.cells or ()) for row in rows)
     in_quotes = sum(len(re.findall(rf'(?:^|{re.escape(delimiter)})"', row.text)) for row in rows)
     return is_doubled or (in_quotes >= all_cells and len(rows) >= len(lines) / 2)
+
+
+def has_doubled_quotes(cell: str) -> bool:
+    """Return whether a cell stands in quotes and has doubled ones inside, as only CSV writes it."""
+    return '""' in cell[1:-1] and _WORD_IN_QUOTES.fullmatch(cell) is not None
+
+
+def unquoted_words(words: Iterable[str]) -> dict[str, str]:
+    """Return the words of a column that were written in quotes, and what they are; {} if the column was not.
+
+    As ``has_quotes``, but a quote mark alone is a word, as it is in tagged text; in quotes it is four marks.
+    """
+    begun = {word for word in words if word.startswith('"') and len(word) > 1}
+    if not any(map(has_doubled_quotes, begun)) or not all(map(_WORD_IN_QUOTES.fullmatch, begun)):
+        return {}
+    return {word: word[1:-1].replace('""', '"') for word in begun}
 
 
 def find_delimiter(lines: Sequence[str], name: str, fitting: Sequence[str] = ()) -> str:
