@@ -16,8 +16,9 @@ import numpy as np
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.progress import Progress
+from xling.core.settings.codes import Lang
 from xling.corpora.nway import sources as nway_sources
-from xling.text.files.nway import STAGE, RowSet
+from xling.text.files.nway import STAGE, RowSet, write_texts
 from xling.text.words.features import FEATURES_VERSION, hash_features, split_tokens
 from xling.text.words.han import simplify
 
@@ -36,16 +37,19 @@ class NwayConfig:
             ``ntrex`` and ``tatoeba`` are not among the defaults, because suites score them.
         min_count: minimum occurrences of a word; rarer ones are removed from the rows.
         max_words: maximum words of a text; longer ones are dropped.
+        keep_texts: languages whose texts are kept as they are, for the ``teacher`` of ``xling pretrain static``.
         features: version of the word features, `xling.text.words.features.FEATURES_VERSION`; no other value is valid.
     """
 
     data: Path
     out: Path
     sources: tuple[str, ...] = (
-        "bible", "seed", "multi30k", "mafand", "nli", "indian", "bli", "stories", "udhr",
+        "bible", "seed", "multi30k", "mafand", "nli", "indian", "bli", "stories", "udhr", "para_extra",
+        "po",
     )  # fmt: skip
     min_count: int = 2
     max_words: int = 400
+    keep_texts: tuple[Lang, ...] = ()
     features: int = FEATURES_VERSION
 
 
@@ -66,7 +70,17 @@ def run(cfg: NwayConfig) -> manifest.Manifest:
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         return done
     word_ids: dict[str, int] = {}
-    row_sets = [_number_words(rows, word_ids, cfg.max_words) for rows in _with_progress(cfg)]
+    row_sets, kept_texts = [], []
+    for rows in _with_progress(cfg):
+        row_sets.append(_number_words(rows, word_ids, cfg.max_words))
+        kept_texts.append({lang: rows.texts[lang] for lang in cfg.keep_texts if lang in rows.texts})
+    if missing := [
+        lang for lang in cfg.keep_texts if row_sets and not any(lang in kept for kept in kept_texts)
+    ]:
+        raise UserError(
+            f"keep_texts={','.join(cfg.keep_texts)}, and no text below {cfg.data} is in {', '.join(missing)}",
+            "languages of the aligned text",
+        )
     if not row_sets:
         raise UserError(
             f"no aligned text below {cfg.data}",
@@ -79,10 +93,13 @@ def run(cfg: NwayConfig) -> manifest.Manifest:
     )
     is_kept = counts >= cfg.min_count
     words = [word for word, keep in zip(word_ids, is_kept, strict=True) if keep]
-    number = np.where(is_kept, np.cumsum(is_kept) - 1, -1)
+    new_number = np.where(is_kept, np.cumsum(is_kept) - 1, -1)
     with manifest.publish(cfg.out, STAGE, cfg, inputs) as publication:
-        row_sets = [_renumber_words(row_set, number) for row_set in row_sets]
+        row_sets = [_renumber_words(row_set, new_number) for row_set in row_sets]
         _write(publication.path, words, row_sets)
+        for number, kept in enumerate(kept_texts):
+            for lang, texts in kept.items():
+                write_texts(publication.path, number, lang, texts)
         publication.counts |= {"words": len(words), "rare_words": int((~is_kept).sum())}
         publication.counts["rows"] = _counts_of_sources(row_sets)
     return manifest.read(cfg.out)

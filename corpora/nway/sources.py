@@ -8,6 +8,7 @@ named; the retrieval scores of such an encoder on them are then meaningless.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,9 @@ class Source:
     files: tuple[str, ...]
     read: Callable[[Path], Iterator[Rows]]
 
+
+_STORY_COLLECTIONS = {"global_asp": "asp", "pratham": "pb", "global_pb": "pb"}
+"""Names of files to the collection whose story ids they have; other files are collections of their own."""
 
 SOURCES: Registry[Source] = Registry("source of aligned text")
 
@@ -148,22 +152,62 @@ def _bli(data: Path) -> Iterator[Rows]:
 
 
 def _stories(data: Path) -> Iterator[Rows]:
-    """Read ``stories/*.tsv`` (story, lang, page, text): pages of a story, in its longest versions."""
-    for path in sorted(data.glob("stories/*.tsv")):
-        pages: dict[str, dict[str, dict[str, str]]] = {}
+    """Read ``stories/`` and ``stories_extra/`` (story, lang, page, text): pages of the versions of a story.
+
+    Files of one collection share their story ids. A version counts if it has the most common number of pages, on a
+    tie the greater one: the pages of another are cut elsewhere.
+    """
+    collections: dict[str, dict[str, dict[str, dict[str, str]]]] = {}
+    for path in sorted([*data.glob("stories/*.tsv*"), *data.glob("stories_extra/*.tsv*")]):
+        stem = path.name.partition(".")[0]
+        pages = collections.setdefault(_STORY_COLLECTIONS.get(stem, stem), {})
         for line in _lines(path)[1:]:
             story, code, page, text = line.split("\t")
             pages.setdefault(story, {}).setdefault(label(code), {})[page] = text
+    for pages in collections.values():
         rows: list[dict[str, str]] = []
         for versions in pages.values():
-            longest = max(len(page_texts) for page_texts in versions.values())
-            whole = {lang: page_texts for lang, page_texts in versions.items() if len(page_texts) == longest}
+            sizes = Counter(len(page_texts) for page_texts in versions.values())
+            size = max(sizes, key=lambda count: (sizes[count], count))
+            whole = {lang: page_texts for lang, page_texts in versions.items() if len(page_texts) == size}
             rows += [
                 {lang: page_texts[page] for lang, page_texts in whole.items() if page_texts.get(page)}
                 for page in next(iter(whole.values()))
             ]
         langs = sorted({lang for row in rows for lang in row})
-        yield Rows("stories", {lang: [row.get(lang) for row in rows] for lang in langs})
+        if len(langs) > 1:
+            yield Rows("stories", {lang: [row.get(lang) for row in rows] for lang in langs})
+
+
+def _para_extra(data: Path) -> Iterator[Rows]:
+    """Read ``para_extra/``: ``<name>[.<src>-<tgt>].<lang>[.gz]``, line-aligned within a name and pair."""
+    sides_of: dict[str, dict[str, Path]] = {}
+    for path in sorted((data / "para_extra").glob("*.*")):
+        group, _, code = path.name.removesuffix(".gz").rpartition(".")
+        sides_of.setdefault(group, {})[label(code)] = path
+    for sides in sides_of.values():
+        if len(sides) > 1:
+            yield Rows(
+                "para_extra", {lang: [line or None for line in _lines(p)] for lang, p in sides.items()}
+            )
+
+
+def _po(data: Path) -> Iterator[Rows]:
+    """Read ``po/<program>.<lang>.tsv[.gz]`` (English, translation): messages joined on their English."""
+    files_of_program: dict[str, dict[str, list[Path]]] = {}
+    for path in sorted((data / "po").glob("*.*.tsv*")):
+        program, code = path.name.split(".")[:2]
+        files_of_program.setdefault(program, {}).setdefault(label(code), []).append(path)
+    for files in files_of_program.values():
+        texts: dict[str, dict[str, str]] = {}
+        for lang, paths in files.items():
+            for line in (line for path in paths for line in _lines(path)):
+                english, _, translation = line.partition("\t")
+                if english and translation:
+                    texts.setdefault(english, {}).setdefault(lang, translation)
+        if texts:
+            columns = {lang: [each.get(lang) for each in texts.values()] for lang in files if lang != "en"}
+            yield Rows("po", {"en": [*texts], **columns})
 
 
 def _udhr(data: Path) -> Iterator[Rows]:
@@ -202,7 +246,9 @@ for _name, _source in {
     "nli": Source(("nli/train.*.tsv*",), _nli),
     "indian": Source(("indian/*-*.*",), _pairs("indian", "dev|devtest|dict")),
     "bli": Source(("bli/*.train*.tsv",), _bli),
-    "stories": Source(("stories/*.tsv",), _stories),
+    "stories": Source(("stories/*.tsv*", "stories_extra/*.tsv*"), _stories),
+    "para_extra": Source(("para_extra/*.*",), _para_extra),
+    "po": Source(("po/*.*.tsv*",), _po),
     "udhr": Source(("udhr/*.txt",), _udhr),
     "ntrex": Source(("ntrex/ntrex.*.txt",), _ntrex),
     "tatoeba": Source(("tatoeba/*-eng.*",), _tatoeba),

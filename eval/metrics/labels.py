@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.metadata import version
@@ -27,6 +28,21 @@ def accuracy(
 ) -> Float64[np.ndarray, "rows 2"]:
     """Return statistics (right, 1) of predictions equal to the label."""
     return with_count([float(p == e.label) for e, p in zip(examples, predictions, strict=True)])
+
+
+def bitext_f1(
+    examples: Sequence[Example], predictions: Sequence[Any], lang: str = ""
+) -> Float64[np.ndarray, "rows 2"]:
+    """Return statistics (F1, 1) of rows that are each to be found once: 2 h / (1 + n).
+
+    h is 1 where a row is found by its own translation, n is how many texts find it. This is the main score of bitext
+    mining in MTEB: scikit-learn's F1, weighted, with 0 for a division by zero.
+
+    Source: ``mteb/_evaluators/text/bitext_mining_evaluator.py`` of embeddings-benchmark/mteb.
+    """
+    times_found = Counter(predictions)
+    right = [p == e.label for e, p in zip(examples, predictions, strict=True)]
+    return with_count([2 * h / (1 + times_found[e.label]) for h, e in zip(right, examples, strict=True)])
 
 
 def tag_accuracy(
@@ -194,6 +210,7 @@ for _metric in (
     Metric("fully_correct", fully_correct, mean, lambda lang: "fully_correct:1"),
     Metric("choice_accuracy", accuracy, mean, lambda lang: "choice_accuracy:1"),
     Metric("retrieval_accuracy", accuracy, mean, lambda lang: "retrieval_accuracy:1"),
+    Metric("retrieval_f1", bitext_f1, mean, lambda lang: "retrieval_f1:1|mteb"),
     Metric("mining_f1", mining_f1, f1, lambda lang: "mining_f1:1|threshold:train"),
     Metric("bli_p1", precision_at_1, mean, lambda lang: "bli_p1:1"),
 ):

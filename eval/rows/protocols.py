@@ -38,12 +38,15 @@ class TransferProtocol:
             (``translated_all``).
         test_on: the ``target``'s rows, or those rows ``translated`` into the source language.
         per_target: whether each target language has its own model.
+        retrieval_metrics: further metrics of texts that look for their translations, by plain cosine. A protocol that
+            has some is for these suites alone.
     """
 
     name: str
     train_on: Literal["source", "target", "both", "shots", "translated", "translated_all"]
     test_on: Literal["target", "translated"] = "target"
     per_target: bool = False
+    retrieval_metrics: tuple[str, ...] = ()
 
     @property
     def translates(self) -> bool:
@@ -59,6 +62,7 @@ for _protocol in (
     TransferProtocol("translate_train_all", "translated_all"),
     TransferProtocol("few_shot", "shots", per_target=True),
     TransferProtocol("in_language", "target", per_target=True),
+    TransferProtocol("mteb", "source", retrieval_metrics=("retrieval_f1",)),
     TransferProtocol("both_languages", "both", per_target=True),
 ):
     PROTOCOLS.add(_protocol.name, _protocol)

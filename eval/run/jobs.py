@@ -111,7 +111,8 @@ def _from_vectors(plan: EvalPlan, system: Backend, targets: Sequence[Target]) ->
     extra += "|centred" if settings.centred else ""
     extra += f"|match:{settings.match}" if match else ""
     extra += plan.precision + ("|int8" if settings.int8 else "")
-    origins = [_origin(system, target, extra) for target in targets]
+    protocol = plan.protocol.name if plan.protocol.retrieval_metrics else "none"
+    origins = [_origin(system, target, extra, protocol=protocol) for target in targets]
     return Job(system, suite, origins, _missing(plan, origins), match=match)
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.commands.inputs import HUB_PREFIX, STATIC_FILE
+from xling.core.errors import UserError
 from xling.core.settings.unused import refuse
+from xling.eval.kinds.retrieval import Retrieval
 from xling.eval.kinds.similarity import Similarity
 from xling.eval.rows.protocols import PROTOCOLS
 from xling.eval.rows.suite import Suite
@@ -87,7 +89,7 @@ def check(cfg: EvalConfig, suites: Sequence[Suite]) -> None:
         ("checkpoint checkpoints", with_model, f"a system with a model beside {', '.join(WITHOUT_MODEL)}"),
         ("dictionary", "dictionary" in cfg.systems, "systems=dictionary"),
         (
-            "source train_split train_rows train_with protocol",
+            "source train_split train_rows train_with" + ("" if protocol.retrieval_metrics else " protocol"),
             tuned,
             "a suite that models are fine-tuned on",
         ),
@@ -116,8 +118,30 @@ def check(cfg: EvalConfig, suites: Sequence[Suite]) -> None:
     ):
         if not holds:
             refuse(cfg, names, needs, where)
+    if protocol.retrieval_metrics:
+        _check_plain_cosine(cfg, suites)
     if tuned:
         check_fit(cfg, tuned, folders)
+
+
+def _check_plain_cosine(cfg: EvalConfig, suites: Sequence[Suite]) -> None:
+    """Reject what is not in a protocol of retrieval by plain cosine.
+
+    Raises:
+        UserError: another suite, or a setting that changes the similarity.
+    """
+    others = [suite.name for suite in suites if suite.kind != Retrieval.name]
+    changed = [
+        f"{name}={getattr(cfg, name)}"
+        for name, plain in (("distance", "cosine"), ("centred", False), ("match", 0))
+        if getattr(cfg, name) != plain
+    ]
+    if others or changed:
+        raise UserError(
+            f"protocol={cfg.protocol} is given with {', '.join([*others, *changed])}",
+            "suites of retrieval, by plain cosine",
+            "leave these out, or the protocol",
+        )
 
 
 def _folders(cfg: EvalConfig) -> list[str]:

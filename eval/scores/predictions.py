@@ -20,6 +20,7 @@ from xling.core.output import digests
 from xling.eval.metrics import METRICS, Metric, evaluate
 from xling.eval.metrics.base import Array
 from xling.eval.rows.own import data_of, register_suite_of
+from xling.eval.rows.protocols import PROTOCOLS
 from xling.eval.rows.suite import Example, Suite, data_digest, data_folder, load, suites
 from xling.eval.scores import statistics
 from xling.eval.scores.score_file import Score, signature
@@ -305,7 +306,9 @@ def evaluate_file(
     if keep_row is not None:
         chosen = [i for i, row in enumerate(rows) if keep_row(row)]
         rows, answers = [rows[i] for i in chosen], [answers[i] for i in chosen]
-    for name in (metrics or suite.metrics) if rows else ():
+    is_known = origin.protocol in PROTOCOLS  # "none" is not
+    all_metrics = (*suite.metrics, *(PROTOCOLS[origin.protocol].retrieval_metrics if is_known else ()))
+    for name in (metrics or all_metrics) if rows else ():
         metric = METRICS[name]
         if suite.shape.is_slow and keep_row is None:
             digest = data_digest(suite, origin.lang, origin.split, data)

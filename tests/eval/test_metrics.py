@@ -365,3 +365,14 @@ def test_tag_f1_equals_seqeval_on_parts_of_speech() -> None:
         warnings.simplefilter("ignore")
         wanted = 100 * f1_score(gold, found)
     assert evaluate(METRICS["tag_f1"], rows, found, "en")[0] == pytest.approx(wanted, abs=1e-9)
+
+
+@given(st.lists(st.integers(0, 7), min_size=8, max_size=8))
+def test_f1_of_retrieval_is_scikit_learns_weighted_f1(found: list[int]) -> None:
+    from sklearn.metrics import accuracy_score, f1_score
+
+    labels = list(range(8))
+    expected = 100 * f1_score(labels, found, average="weighted", zero_division=0)
+    assert score("retrieval_f1", labels, found) == pytest.approx(expected)
+    assert score("retrieval_accuracy", labels, found) == pytest.approx(100 * accuracy_score(labels, found))
+    assert score("retrieval_f1", [0, 1, 2, 3], [0, 0, 2, 2]) == pytest.approx(100 / 3)

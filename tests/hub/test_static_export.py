@@ -17,9 +17,9 @@ import torch
 from xling import cli
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.hub import card, source, static_export
+from xling.hub import card, quantize, source, static_export
 from xling.hub.export import run_hf
-from xling.hub.settings import ExportConfig, ImportConfig
+from xling.hub.settings import ExportConfig, ImportConfig, QuantizeConfig
 from xling.static import encoder_files
 from xling.static.matching import match_all
 from xling.static.modeling_static import StaticEncoderConfig, StaticEncoderModel, StaticSentences
@@ -232,3 +232,25 @@ def test_the_classes_work_here_as_well(encoder: Path) -> None:
     sentences = StaticSentences(model)
     assert torch.equal(sentences(sentences.tokenize(TEXTS))["sentence_embedding"], model(TEXTS))
     assert sentences.get_sentence_embedding_dimension() == 40
+
+
+def test_eight_bits_halve_the_file_and_keep_the_vectors_also_without_xling(
+    encoder: Path, tmp_path: Path
+) -> None:
+    made = quantize.run(QuantizeConfig(encoder, tmp_path / "int8"))
+    assert made.counts["bytes"] < 0.75 * made.counts["bytes_before"]
+    whole, rounded = (encoder_files.load_encoder(folder) for folder in (encoder, tmp_path / "int8"))
+    # Half a step of each row is the largest error.
+    steps = whole.table.abs().amax(1, keepdim=True) / 127
+    assert ((whole.table - rounded.table).abs() <= steps * 0.501 + 1e-7).all()
+    assert rounded.share == whole.share and rounded.cfg == whole.cfg
+    run_hf(ExportConfig(tmp_path / "int8", tmp_path / "exported"))
+    found = computed(tmp_path / "exported", tmp_path)
+    expected = unit_length(rounded.sentence_vectors(TEXTS)).numpy()
+    np.testing.assert_allclose(found["vectors"], expected, atol=1e-6)
+    np.testing.assert_allclose(found["saved"], expected, atol=1e-6)
+    again = source.run_hf(ImportConfig(tmp_path / "exported", tmp_path / "back"))
+    assert again.stage == "import hf"
+    assert torch.equal(encoder_files.load_encoder(tmp_path / "back").table, rounded.table)
+    with pytest.raises(UserError, match="in 8 bits already"):
+        quantize.run(QuantizeConfig(tmp_path / "int8", tmp_path / "twice"))

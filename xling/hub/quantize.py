@@ -14,6 +14,7 @@ from xling.hub.settings import QuantizeConfig
 from xling.models.files import model_weights
 from xling.models.files.model_folder import INT8, TASK, TASK_FILE
 from xling.models.network.int8 import round_to_int8
+from xling.static.encoder_files import WEIGHTS_FILE, is_static_encoder, quantize_encoder
 from xling.text import vocab
 from xling.transfer import sentence
 
@@ -28,6 +29,12 @@ def run(cfg: QuantizeConfig) -> manifest.Manifest:
     """
     if published := manifest.up_to_date(cfg.out, STAGE, cfg, [cfg.checkpoint]):
         return published
+    if is_static_encoder(cfg.checkpoint):
+        with manifest.publish(cfg.out, STAGE, cfg, [cfg.checkpoint]) as publication:
+            quantize_encoder(cfg.checkpoint, publication.path)
+            sizes = [(folder / WEIGHTS_FILE).stat().st_size for folder in (cfg.checkpoint, publication.path)]
+            publication.counts |= {"bytes_before": sizes[0], "bytes": sizes[1]}
+        return manifest.read(cfg.out)
     is_task = (cfg.checkpoint / TASK_FILE).is_file()
     path = cfg.checkpoint / (TASK_FILE if is_task else "model.pt")
     state = model_weights.read_published(path, TASK, *model_weights.SHAPES)

@@ -1,13 +1,14 @@
 """Files of a static encoder, and its control with a random table; `xling.static.vectors` computes the vectors.
 
-Files of a model: ``static.json`` (`StaticConfig`) and ``static.safetensors`` with ``table`` (float16, rows by
-dim) and the words frequent enough to have a lower weight (``frequent``, their hashes, and ``share``, their
-share of all words).
+Files of a model: ``static.json`` (`StaticConfig`) and ``static.safetensors``. That has ``table``, rows by dim, in
+float16, or in int8 with ``scale``, float32, one factor a row. The words frequent enough to have a lower
+weight are there too (``frequent``, their hashes, and ``share``, their share of all words).
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,6 +55,22 @@ def save_encoder(encoder: StaticEncoder, folder: Path) -> None:
     (folder / CONFIG_FILE).write_text(json.dumps(asdict(encoder.cfg), indent=1) + "\n", encoding="utf-8")
 
 
+def quantize_encoder(folder: Path, out: Path) -> None:
+    """Write the files of a model with its table in 8-bit integers, half the size, into the folder ``out``.
+
+    Raises:
+        UserError: as `load_encoder`, or its table is in 8 bits already.
+    """
+    table = load_encoder(folder).table
+    tensors = load_file(folder / WEIGHTS_FILE)
+    if "scale" in tensors:
+        raise UserError(f"{folder} is in 8 bits already", "a static encoder in float16")
+    scale = table.abs().amax(1).clamp_min(1e-12) / 127
+    integers = (table / scale[:, None]).round().to(torch.int8)
+    save_file(tensors | {"table": integers, "scale": scale}, out / WEIGHTS_FILE)
+    shutil.copyfile(folder / CONFIG_FILE, out / CONFIG_FILE)
+
+
 def is_static_encoder(folder: Path) -> bool:
     """Return whether ``folder`` contains a static encoder."""
     return (folder / CONFIG_FILE).is_file()
@@ -81,7 +98,9 @@ def load_encoder(folder: Path, random_init: bool = False) -> StaticEncoder:
         share = dict(zip(tensors["frequent"].tolist(), tensors["share"].tolist(), strict=True))
         if random_init:
             return random_encoder(cfg, share)
-        return StaticEncoder(cfg, tensors["table"].float(), share)
+        return StaticEncoder(
+            cfg, tensors["table"].float() * tensors.get("scale", torch.ones(1))[:, None], share
+        )
     except (OSError, ValueError, KeyError, TypeError, AssertionError, SafetensorError) as error:
         raise UserError(
             f"{folder} is not a static encoder: {type(error).__name__} {error}",

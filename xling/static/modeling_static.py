@@ -32,6 +32,7 @@ class StaticEncoderConfig(PretrainedConfig):
         sketch_weight: length of the sketch relative to the learned vector.
         features: version of the word features.
         num_frequent: words with a weight of their own.
+        int8: the table is in 8-bit integers, with a factor for each row.
         options: settings of every model of transformers.
 
     Raises:
@@ -49,12 +50,14 @@ class StaticEncoderConfig(PretrainedConfig):
         sketch_weight: float = 0.4,
         features: int = FEATURES_VERSION,
         num_frequent: int = 0,
+        int8: bool = False,
         **options: Any,
     ) -> None:
         if features not in READABLE_VERSIONS:
             raise ValueError(f"features={features}; this code computes versions {READABLE_VERSIONS}")
         self.dim, self.bits, self.smooth, self.features = dim, bits, smooth, features
         self.sketch, self.sketch_weight, self.num_frequent = sketch, sketch_weight, num_frequent
+        self.int8 = int8
         super().__init__(**options)
 
 
@@ -69,7 +72,11 @@ class StaticEncoderModel(PreTrainedModel):
 
     def __init__(self, config: StaticEncoderConfig) -> None:
         super().__init__(config)
-        self.table = nn.Parameter(torch.empty(1 << config.bits, config.dim), requires_grad=False)
+        dtype = torch.int8 if config.int8 else torch.get_default_dtype()
+        table = torch.empty(1 << config.bits, config.dim, dtype=dtype)
+        self.table = nn.Parameter(table, requires_grad=False)
+        if config.int8:
+            self.scale = nn.Parameter(torch.ones(1 << config.bits), requires_grad=False)
         self.register_buffer("frequent", torch.zeros(config.num_frequent, dtype=torch.int64))
         self.register_buffer("share", torch.zeros(config.num_frequent))
         self._encoder: StaticEncoder | None = None
@@ -82,7 +89,11 @@ class StaticEncoderModel(PreTrainedModel):
             frequent: Any = self.frequent
             share: Any = self.share
             weights = dict(zip(frequent.tolist(), share.tolist(), strict=True))
-            self._encoder = StaticEncoder(self.config, self.table.detach().float().cpu(), weights)
+            table = self.table.detach().float().cpu()
+            if self.config.int8:
+                scale = self.scale.detach().float().cpu()
+                table *= scale[:, None]
+            self._encoder = StaticEncoder(self.config, table, weights)
         return self._encoder
 
     def forward(self, texts: Sequence[str]) -> Float[Tensor, "texts dim_and_sketch"]:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from xling.core.errors import UserError
+from xling.core.settings.codes import Lang
 from xling.static.shape import StaticConfig
 from xling.text.words.features import FEATURES_VERSION
 
 SOURCE_SHARES = {
     "bible": 0.45, "seed": 0.2, "mafand": 0.12, "nli": 0.08, "multi30k": 0.05, "dictionary": 0.05, "indian": 0.02,
-    "stories": 0.02, "udhr": 0.01,
+    "stories": 0.02, "udhr": 0.01, "para_extra": 0.09, "po": 0.09,
 }  # fmt: skip
 
 SOURCE_MASS = {
@@ -43,6 +44,29 @@ class LatentConfig:
 
 
 @dataclass(frozen=True)
+class TeacherConfig:
+    """An encoder whose vectors the student learns from every side of a row.
+
+    Attributes:
+        encoder: ``hf:DIR``, a folder of ours or of sentence-transformers, ``NAME`` or ``NAME:PATH`` of a plug-in; ""
+            for none.
+        langs: languages that it knows, the best first; a row is read in the first that it has.
+        max_texts: number of different texts that the teacher reads, drawn once; 0 for all. Other rows are learned by
+            contrast alone.
+        weight: weight of the imitation beside the contrast of the two sides, 0 to 1: 1 learns from the teacher alone.
+        temperature: temperature of the contrast with the teacher's vectors of the other rows.
+        distance: weight of the squared distance to the teacher's vector.
+    """
+
+    encoder: str = ""
+    langs: tuple[Lang, ...] = ("en",)
+    max_texts: int = 0
+    weight: float = 0.5
+    temperature: float = 0.05
+    distance: float = 5.0
+
+
+@dataclass(frozen=True)
 class StaticTraining:
     """Settings of ``xling pretrain static``.
 
@@ -55,6 +79,7 @@ class StaticTraining:
         shares: share of the rows by source; the other sources share the rest evenly. Within a source a set of
             aligned files counts by the square root of its rows.
         start: latent vectors, or an encoder, to start from.
+        teacher: an encoder to imitate.
         rows: rows of one update.
         run_of_rows: rows that are drawn together, one after the other in their source. Those of a chapter are hard
             negatives for each other.
@@ -74,6 +99,7 @@ class StaticTraining:
     updates: int = 0
     shares: dict[str, float] = field(default_factory=lambda: dict(SOURCE_SHARES))
     start: LatentConfig = field(default_factory=LatentConfig)
+    teacher: TeacherConfig = field(default_factory=TeacherConfig)
     rows: int = 1024
     run_of_rows: int = 1
     english: float = 1.0
@@ -106,6 +132,22 @@ class StaticTraining:
         for name, low, high in (("english", 0, 1), ("drop", 0, 0.9)):
             if not low <= getattr(self, name) <= high:
                 raise UserError(f"{name}={getattr(self, name)}", f"{low} to {high}")
+        if not self.teacher.encoder and self.teacher != TeacherConfig():
+            raise UserError(
+                "settings of the teacher are given, and no teacher",
+                "teacher.encoder=ENCODER",
+                "or leave them out",
+            )
+        if not 0 < self.teacher.weight <= 1:
+            raise UserError(f"teacher.weight={self.teacher.weight}", "more than 0, at most 1")
+        if self.teacher.max_texts < 0:
+            raise UserError(f"teacher.max_texts={self.teacher.max_texts}", "a whole number from 0")
+        if not self.teacher.temperature > 0 or not self.teacher.distance >= 0 or not self.teacher.langs:
+            raise UserError(
+                f"teacher.temperature={self.teacher.temperature} teacher.distance={self.teacher.distance} "
+                f"teacher.langs={','.join(self.teacher.langs)}",
+                "a temperature above 0, a distance from 0, and one language or more",
+            )
         for name in ("lr", "temperature", "save_minutes"):
             if not getattr(self, name) > 0:
                 raise UserError(f"{name}={getattr(self, name)}", "more than 0")

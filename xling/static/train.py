@@ -13,7 +13,8 @@ Adagrad of FBGEMM.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -30,6 +31,7 @@ from xling.core.settings.config import to_dict
 from xling.static.encoder_files import MIN_WEIGHT_REDUCTION, load_encoder, random_table, save_encoder
 from xling.static.latent import latent_table
 from xling.static.settings import StaticTraining
+from xling.static.teacher import TeacherVectors, imitation_loss
 from xling.static.vectors import StaticEncoder, unit_length, word_hash
 from xling.text.files.nway import RowSet, open_rows, read_words
 
@@ -40,10 +42,13 @@ STAGE = "pretrain static"
 WARMUP_UPDATES = 50
 INITIAL_SCALE = 0.1
 """Root mean square that an initial table is scaled to."""
+ROTATION_BATCHES = 8
+"""Number of updates whose texts tell where the student's vectors are before it learns from a teacher."""
 ROWS_PER_STEP = 4096
 """Number of table rows whose gradients are summed at a time."""
 TextPairs: TypeAlias = tuple[list[np.ndarray], list[np.ndarray]]
 """The words of the two texts of every row of an update, uint32 (num_words,) each."""
+Targets: TypeAlias = tuple[Tensor, Tensor]
 
 
 class BatchSampler:
@@ -56,7 +61,8 @@ class BatchSampler:
 
     def __init__(self, sets: Sequence[RowSet], cfg: StaticTraining) -> None:
         self.cfg = cfg
-        self.sets = [each for each in sets if each.ends.shape[0] > 1]
+        self._set_numbers = [number for number, each in enumerate(sets) if each.ends.shape[0] > 1]
+        self.sets = [sets[number] for number in self._set_numbers]
         self._text_lengths = [np.diff(each.ends, axis=1) for each in self.sets]
         self._usable_rows = [np.flatnonzero((lengths > 0).sum(0) > 1) for lengths in self._text_lengths]
         if not any(len(rows) for rows in self._usable_rows):
@@ -86,9 +92,15 @@ class BatchSampler:
 
     def draw(self, update: int) -> TextPairs:
         """Draw the words of the two texts of every row of an update."""
+        return self.draw_rows(update)[0]
+
+    def draw_rows(self, update: int) -> tuple[TextPairs, np.ndarray, np.ndarray]:
+        """Draw what `draw` does, and return the number of the set and of the row of each pair too."""
         generator, cfg = rng("static", cfg_seed := self.cfg.seed, update), self.cfg
         assert cfg_seed >= 0
         sides: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+        drawn_sets: list[np.ndarray] = []
+        drawn_rows: list[np.ndarray] = []
         counts = generator.multinomial(cfg.rows, self._set_shares)
         for set_index, count in enumerate(counts.tolist()):
             if not count:
@@ -97,6 +109,8 @@ class BatchSampler:
             first_rows = generator.integers(len(usable), size=-(-count // cfg.run_of_rows))
             positions = (first_rows[:, None] + np.arange(cfg.run_of_rows)).ravel()[:count]
             chosen_rows = usable[positions % len(usable)]
+            drawn_rows.append(chosen_rows)
+            drawn_sets.append(np.full(count, self._set_numbers[set_index]))
             lang_order = generator.random((count, len(row_set.langs)))
             if "en" in row_set.langs and len(row_set.langs) > 2:
                 lang_order[generator.random(count) < cfg.english, row_set.langs.index("en")] = 2
@@ -108,11 +122,37 @@ class BatchSampler:
             ):
                 for side, column in enumerate((b, a) if swapped else (a, b)):
                     sides[side].append(self._drop_words(row_set.text(column, row), generator))
-        return sides
+        return sides, np.concatenate(drawn_sets), np.concatenate(drawn_rows)
 
     def _drop_words(self, text: np.ndarray, generator: np.random.Generator) -> np.ndarray:
         kept = text[generator.random(len(text)) >= self.cfg.drop]
         return kept if len(kept) else text
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """The words of the texts of an update.
+
+    Attributes:
+        vectors: (num_words, dim), the mean of the features of each word.
+        weights: (num_words, 1), weight of each word in a text.
+        word_indices: the words of all texts, as rows of ``vectors``.
+        text_starts: (num_texts,), offset of each text in ``word_indices``.
+        table_rows: the table rows of all features of all words.
+        counts: (num_words,), number of features of each word.
+    """
+
+    vectors: Tensor
+    weights: Tensor
+    word_indices: Tensor
+    text_starts: Tensor
+    table_rows: Tensor
+    counts: np.ndarray
+
+    def pool(self, of_words: Tensor) -> Tensor:
+        """Return the weighted sums over the words of each text, of length 1, (num_texts, size of a word's vector)."""
+        weighted = of_words * self.weights
+        return unit_length(F.embedding_bag(self.word_indices, weighted, self.text_starts, mode="sum"))
 
 
 class Trainer:
@@ -141,30 +181,67 @@ class Trainer:
             table = random_table(cfg.model, torch.Generator().manual_seed(cfg.seed))
         self.table: Tensor = table
         self.squared_sums = torch.zeros(len(self.table))
+        self.rotation: Tensor | None = None
 
-    def update(self, sides: TextPairs, lr: float) -> float:
-        """Make one step and return the loss."""
+    def update(self, sides: TextPairs, lr: float, targets: Targets | None = None) -> float:
+        """Make one step and return the loss.
+
+        Args:
+            sides: the words of the texts.
+            lr: learning rate.
+            targets: the pairs that have a teacher's vector, (num_known,), and these vectors, (num_known, dim).
+        """
+        batch = self._read(sides)
+        vectors = batch.vectors.requires_grad_()
+        pooled = batch.pool(vectors)
+        src_vectors, tgt_vectors = pooled.chunk(2)
+        loss = contrastive_loss(src_vectors, tgt_vectors, self.cfg.temperature, self.cfg.margin)
+        if targets is not None and len(targets[0]):
+            loss = self._with_imitation(loss, pooled, *targets)
+        loss.backward()
+        assert vectors.grad is not None
+        with torch.no_grad():
+            gradient = vectors.grad * (len(sides[0]) / torch.from_numpy(batch.counts)[:, None]).float()
+            word_of_feature = np.repeat(np.arange(len(batch.counts)), batch.counts)
+            self._adagrad_step(batch.table_rows.numpy(), torch.from_numpy(word_of_feature), gradient, lr)
+        return float(loss.detach())
+
+    def _read(self, sides: TextPairs) -> _Batch:
+        """Look up the words of the texts of an update."""
         texts = [*sides[0], *sides[1]]
         lengths = np.array([len(text) for text in texts])
         words, word_indices = np.unique(np.concatenate(texts), return_inverse=True)
         table_rows, counts = self._table_rows_of(words)
-        scale = self._word_weights[torch.from_numpy(words.astype(np.int64))] / torch.from_numpy(counts)
         feature_starts = torch.from_numpy(np.cumsum(counts) - counts)
-        vectors = F.embedding_bag(table_rows, self.table, feature_starts, mode="sum") * scale[:, None].float()
-        vectors.requires_grad_()
-        text_starts = torch.from_numpy(np.cumsum(lengths) - lengths)
-        pooled = F.embedding_bag(
-            torch.from_numpy(word_indices.astype(np.int64)), vectors, text_starts, mode="sum"
+        sums = F.embedding_bag(table_rows, self.table, feature_starts, mode="sum")
+        return _Batch(
+            vectors=sums / torch.from_numpy(counts)[:, None],
+            weights=self._word_weights[torch.from_numpy(words.astype(np.int64))][:, None],
+            word_indices=torch.from_numpy(word_indices.astype(np.int64)),
+            text_starts=torch.from_numpy(np.cumsum(lengths) - lengths),
+            table_rows=table_rows,
+            counts=counts,
         )
-        src_vectors, tgt_vectors = unit_length(pooled).chunk(2)
-        loss = contrastive_loss(src_vectors, tgt_vectors, self.cfg.temperature, self.cfg.margin)
-        loss.backward()
-        assert vectors.grad is not None
-        with torch.no_grad():
-            gradient = vectors.grad * (scale[:, None] * len(sides[0])).float()
-            word_of_feature = np.repeat(np.arange(len(words)), counts)
-            self._adagrad_step(table_rows.numpy(), torch.from_numpy(word_of_feature), gradient, lr)
-        return float(loss.detach())
+
+    def fit_rotation(self, batches: Iterable[tuple[TextPairs, Targets]]) -> None:
+        """Turn the teacher's vectors to where the student's are already: only their angles to each other count."""
+        product = torch.zeros(1, 1)
+        for sides, (known, teacher_vectors) in batches:
+            batch = self._read(sides)
+            own = torch.stack(batch.pool(batch.vectors).chunk(2)).mean(0)[known]
+            product = product + teacher_vectors.T @ own
+        if product.numel() > 1:
+            left, _, right = torch.linalg.svd(product, full_matrices=False)
+            self.rotation = left @ right
+
+    def _with_imitation(self, loss: Tensor, sums: Tensor, known: Tensor, teacher_vectors: Tensor) -> Tensor:
+        """Return the loss with that of imitation, by their weights; `sums` are of both sides, (2 R, dim)."""
+        cfg = self.cfg.teacher
+        target = teacher_vectors if self.rotation is None else teacher_vectors @ self.rotation
+        losses = [
+            imitation_loss(side[known], target, cfg.temperature, cfg.distance) for side in sums.chunk(2)
+        ]
+        return (1 - cfg.weight) * loss + cfg.weight * (losses[0] + losses[1]) / 2
 
     def _table_rows_of(self, words: np.ndarray) -> tuple[Tensor, np.ndarray]:
         """Return the table rows of all features of ``words``, and the number of features of each word."""
@@ -234,12 +311,14 @@ def run(cfg: StaticTraining) -> manifest.Manifest:
     sets, hashes, hash_ends, frequency = open_rows(cfg.data)
     weights = (cfg.model.smooth / (cfg.model.smooth + frequency)).astype(np.float32)
     batch_sampler = BatchSampler(sets, cfg)
+    teacher = TeacherVectors(cfg.teacher, cfg.data, cfg.model.dim) if cfg.teacher.encoder else None
     with manifest.publish(cfg.out, STAGE, cfg, inputs) as publication:
         table = (
             None if _TrainingState.has_saved(cfg) else _initial_table(cfg, sets, hashes, hash_ends, weights)
         )
         trainer = Trainer(cfg, hashes, hash_ends, weights, table)
-        publication.counts |= _train(cfg, trainer, batch_sampler)
+        publication.counts |= _train(cfg, trainer, batch_sampler, teacher)
+        publication.counts |= teacher.counts if teacher else {}
         frequent_words = np.flatnonzero(weights < 1 - MIN_WEIGHT_REDUCTION)
         words = read_words(cfg.data)
         share = {word_hash(words[i]): float(frequency[i]) for i in frequent_words}
@@ -277,17 +356,24 @@ def _initial_table(
     return table.mul_(INITIAL_SCALE / used_rows.pow(2).mean().sqrt().clamp_min(1e-9))
 
 
-def _train(cfg: StaticTraining, trainer: Trainer, batch_sampler: BatchSampler) -> dict[str, float]:
+def _train(
+    cfg: StaticTraining, trainer: Trainer, batch_sampler: BatchSampler, teacher: TeacherVectors | None
+) -> dict[str, float]:
     """Run updates until the budget is used up."""
     training_state = _TrainingState(cfg, trainer)
     losses: list[float] = []
+    if teacher and not training_state.updates:
+        draws = (batch_sampler.draw_rows(update) for update in range(ROTATION_BATCHES))
+        trainer.fit_rotation((sides, teacher.of_rows(*of_rows)) for sides, *of_rows in draws)
     num_updates = cfg.updates - training_state.updates if cfg.updates else None
     with Progress(
         f"{STAGE} ({cfg.minutes:g} min)" if not num_updates else STAGE, num_updates, "updates"
     ) as progress:
         while (budget_share := training_state.budget_used()) < 1:
             lr = cfg.lr * (1 - budget_share) * min(1.0, (training_state.updates + 1) / WARMUP_UPDATES)
-            losses.append(trainer.update(batch_sampler.draw(training_state.updates), lr))
+            sides, drawn_sets, drawn_rows = batch_sampler.draw_rows(training_state.updates)
+            targets = teacher.of_rows(drawn_sets, drawn_rows) if teacher else None
+            losses.append(trainer.update(sides, lr, targets))
             training_state.advance()
             time_left = (
                 "" if num_updates else f", {cfg.minutes * (1 - training_state.budget_used()):.1f} min left"
@@ -307,6 +393,7 @@ class _TrainingState:
         if saved_state := self._load_saved(cfg):
             self.updates, self.seconds = saved_state["updates"], saved_state["seconds"]
             trainer.table, trainer.squared_sums = saved_state["table"], saved_state["squares"]
+            trainer.rotation = saved_state["rotation"]
         self._started_at = self._last_update_at = clock()
         self._last_save_at = self._started_at
 
@@ -351,6 +438,7 @@ class _TrainingState:
                 "seconds": self.seconds,
                 "table": self.trainer.table,
                 "squares": self.trainer.squared_sums,
+                "rotation": self.trainer.rotation,
             },
             temporary,
         )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from xling.core.errors import UserError
 from xling.core.registry import Registry
 
 if TYPE_CHECKING:
@@ -44,11 +45,40 @@ class Encoder(Protocol):
 
 ENCODERS: Registry[Callable[[Path], Encoder]] = Registry("encoder", plugin="encoder")
 ENCODERS.register_target("checkpoint", "xling.transfer.words:CheckpointEncoder")
+ENCODERS.register_target("hf", "xling.hub.sentence_encoders:open_hf")
+ENCODERS.register_target("sentence-transformers", "xling.hub.sentence_encoders:SentenceTransformersEncoder")
+SENTENCE_TRANSFORMERS_FILE = "modules.json"
 
 
 def encoder_of(checkpoint: str | Path) -> Encoder:
     """Return the encoder in an output directory of `xling pretrain`."""
     return ENCODERS["checkpoint"](Path(checkpoint))
+
+
+def open_encoder(name: str) -> Encoder:
+    """Return the encoder ``NAME:PATH`` or ``NAME`` of a plug-in, or the one in a folder.
+
+    A folder holds a model of ours, deep or static, or one of sentence-transformers.
+
+    Raises:
+        UserError: there is no such encoder.
+    """
+    check_encoder(name)
+    kind, _, path = name.partition(":")
+    if kind in ENCODERS:
+        return ENCODERS[kind](Path(path))
+    folder = Path(name)
+    is_foreign = (folder / SENTENCE_TRANSFORMERS_FILE).is_file()
+    return ENCODERS["sentence-transformers" if is_foreign else "checkpoint"](folder)
+
+
+def check_encoder(name: str) -> None:
+    """Raise UserError where `open_encoder` knows neither a folder nor a name; nothing is loaded."""
+    if name.partition(":")[0] not in ENCODERS and not Path(name).is_dir():
+        raise UserError(
+            f"the encoder {name} is neither a folder nor a name",
+            f"a folder with a model, or NAME or NAME:PATH with one of {', '.join(ENCODERS)}",
+        )
 
 
 @dataclass(frozen=True)

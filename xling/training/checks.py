@@ -19,6 +19,7 @@ from xling.models.model_setting import DECODER, ENCODER
 from xling.models.shape import ModelConfig, wrong_side
 from xling.static.settings import StaticTraining
 from xling.text import shard_selection, vocab
+from xling.text.encoders import check_encoder
 from xling.text.files import nway, shards
 from xling.training.plan import PhasePlan, Plan, check_known, facts_of, resolve
 from xling.training.settings import PretrainConfig, TrainConfig
@@ -43,9 +44,11 @@ def static(cfg: StaticTraining) -> None:
     """Check the aligned text of ``xling pretrain static``.
 
     Raises:
-        UserError: it is not a finished output of its stage.
+        UserError: it is not a finished output of its stage, or there is no such teacher.
     """
     nway.check_output(Path(cfg.data))
+    if cfg.teacher.encoder:
+        check_encoder(cfg.teacher.encoder)
 
 
 def check_settings(cfg: PretrainConfig, phases: Sequence[PhasePlan]) -> None:

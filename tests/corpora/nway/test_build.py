@@ -154,3 +154,31 @@ def test_a_folder_without_aligned_text_is_refused(tmp_path: Path) -> None:
         build.run(NwayConfig(tmp_path / "empty", tmp_path / "nway"))
     with pytest.raises(UserError, match=r"unknown source of aligned text 'bibel'.*did you mean 'bible'"):
         build.run(NwayConfig(tmp_path / "empty", tmp_path / "nway", sources=("bibel",)))
+
+
+def test_more_pairs_are_read_by_their_english_and_their_line(tmp_path: Path) -> None:
+    write(tmp_path / "para_extra/news.en-zh_TW.en.gz", "one", "two")
+    write(tmp_path / "para_extra/news.en-zh_TW.zh_TW.gz", "一", "")
+    for lang, text in (("en", "three"), ("am", "ሶስት"), ("so", "saddex")):
+        write(tmp_path / f"para_extra/horn.{lang}.gz", text)
+    write(tmp_path / "para_extra/alone.en-th.th.gz", "no other side")
+    write(tmp_path / "po/game.th.tsv.gz", "You are dead.\tคุณตายแล้ว", "New game\tเกมใหม่", "no translation\t")
+    write(tmp_path / "po/game.pt_BR.tsv.gz", "You are dead.\tVocê morreu.")
+    write(tmp_path / "po/other.th.tsv.gz", "New game\tเกมอื่น")
+    assert [rows.texts for rows in sources.read(tmp_path, ["para_extra"])] == [
+        {"am": ["ሶስት"], "en": ["three"], "so": ["saddex"]},
+        {"en": ["one", "two"], "zh_Hant": ["一", None]},
+    ]
+    assert [rows.texts for rows in sources.read(tmp_path, ["po"])] == [
+        {"en": ["You are dead.", "New game"], "pt": ["Você morreu.", None], "th": ["คุณตายแล้ว", "เกมใหม่"]},
+        {"en": ["New game"], "th": ["เกมอื่น"]},
+    ]
+
+
+def test_stories_of_one_collection_are_joined_over_its_files(tmp_path: Path) -> None:
+    head = "story_id\tlang\tpage\ttext"
+    write(tmp_path / "stories/asp.tsv", head, "1\ten\t0\tThe hare", "1\ten\t1\tHe ran")
+    write(tmp_path / "stories_extra/global_asp.tsv.gz", head, "1\tar\t0\tالأرنب", "1\tar\t1\tركض")
+    longer = [f"1\tth\t{page}\tหน้า" for page in range(3)]
+    write(tmp_path / "stories_extra/global_pb.tsv.gz", head, *longer)
+    assert rows_of(tmp_path, "stories") == {"ar": ["الأرنب", "ركض"], "en": ["The hare", "He ran"]}

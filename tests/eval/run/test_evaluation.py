@@ -432,3 +432,31 @@ def test_averages_have_intervals_in_the_table_the_scores_and_the_report(world: P
     assert shown in line
     stage.run(stage.ReportConfig((str(cfg.out),), cfg.out.parent / "report", data=world))
     assert shown in (cfg.out.parent / "report/report.md").read_text(encoding="utf-8")
+
+
+def test_mtebs_protocol_adds_its_f1_and_refuses_what_changes_the_cosine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    (data / "tatoeba").mkdir(parents=True)
+    (data / "tatoeba/deu-eng.deu").write_text("eins zwei\neins drei\nfünf sechs\nsieben\n")
+    (data / "tatoeba/deu-eng.eng").write_text("eins\nnothing\nfünf sechs\nsieben\n")
+    from xling.eval.run import unused
+    from xling.eval.scores import predictions
+
+    suite = dataclasses.replace(suites()["tatoeba"], files=())
+    monkeypatch.setitem(suites()._entries, "tatoeba", suite)  # without the digests of its files
+    scores = {}
+    for protocol in ("zero_shot", "mteb"):
+        cfg = EvalConfig(("tatoeba",), tmp_path / "out", data, protocol=protocol)
+        (path,) = from_vectors(cfg, NgramControl(), suite, "de")
+        scores[protocol] = {each.metric.name: each.value for each in predictions.evaluate_file(path, data)}
+    assert scores["zero_shot"] == {"retrieval_accuracy": 75}
+    # The first text is found twice: its F1 is 2/3. The second is never found.
+    assert scores["mteb"] == pytest.approx({"retrieval_accuracy": 75, "retrieval_f1": 100 * (2 / 3 + 2) / 4})
+    unused.check(cfg, [suite])
+    for changes, named in (({"centred": True}, "centred=True"), ({"distance": "csls"}, "distance=csls")):
+        with pytest.raises(UserError, match=f"protocol=mteb is given with {named}"):
+            unused.check(dataclasses.replace(cfg, **changes), [suite])
+    with pytest.raises(UserError, match="protocol=mteb is given with sib200"):
+        unused.check(dataclasses.replace(cfg, suites=("sib200",)), [suites()["sib200"]])

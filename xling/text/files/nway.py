@@ -5,11 +5,14 @@
 - ``words.<n>.npy`` and ``ends.<n>.npy``: the texts of one set of aligned files.
 - ``rows.json``: their sources and languages.
 - ``frequency.npy``: the largest share of a word in the text of one language.
+- ``texts.<n>.<lang>.json.gz``: the texts themselves, of the languages of ``keep_texts``.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -94,3 +97,24 @@ def open_rows(
 def read_words(folder: Path) -> list[str]:
     """Return the words of published rows, in the order of their ids."""
     return (folder / "words.txt").read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def write_texts(folder: Path, number: int, lang: str, texts: Sequence[str | None]) -> None:
+    """Keep the texts of one language of a set of rows; a row without one has None."""
+    content = json.dumps(list(texts), ensure_ascii=False).encode()
+    (folder / f"texts.{number}.{lang}.json.gz").write_bytes(gzip.compress(content, 5, mtime=0))
+
+
+def kept_texts(folder: Path, langs: Sequence[str]) -> list[list[str]]:
+    """Return one text of every row of every set, in the first of some languages that has it; "" where none has one."""
+    texts_of_sets = []
+    for number, row_set in enumerate(json.loads((folder / "rows.json").read_text(encoding="utf-8"))):
+        columns = [
+            json.loads(gzip.decompress(path.read_bytes()))
+            for lang in langs
+            if lang in row_set["langs"] and (path := folder / f"texts.{number}.{lang}.json.gz").is_file()
+        ]
+        num_rows = np.load(folder / f"ends.{number}.npy", mmap_mode="r").shape[1] - 1
+        rows = zip(*columns, strict=True) if columns else [()] * num_rows
+        texts_of_sets.append([next((text for text in row if text), "") for row in rows])
+    return texts_of_sets
