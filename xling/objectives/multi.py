@@ -27,14 +27,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import register_task
+from omegaconf import II
 from torch import Tensor
 
 from xling.core.settings import config, ranges
 from xling.core.settings.ranges import OneOf, ranged
-from xling.models import objective_constraints
 from xling.models.distributed import processes
-from xling.objectives.base import OBJECTIVES, Loss, Objective, ObjectiveDataset, TaskConfig, XlingTask
+from xling.objectives import OBJECTIVES, mix_settings
+from xling.objectives.base import Loss, Objective, ObjectiveDataset, XlingTask
+from xling.objectives.base_settings import TaskConfig
 from xling.objectives.dataset import Stream
 
 if TYPE_CHECKING:
@@ -44,7 +47,7 @@ STRETCH = 1024  # batches of a mix that are put in order together
 
 
 @dataclass
-class MultiConfig(TaskConfig):
+class MultiConfig(TaskConfig, FairseqDataclass):
     """Settings of a mix.
 
     ``objectives`` is JSON: name -> settings. Of these ``weight`` (default 1) and ``schedule`` belong to the
@@ -53,6 +56,7 @@ class MultiConfig(TaskConfig):
     between its points.
     """
 
+    seed: int = II("common.seed")
     objectives: str = field(default="{}", metadata={"help": "JSON: objective -> settings"})
     mode: str = ranged("alternate", OneOf(("alternate", "sum", "common")))
 
@@ -329,27 +333,22 @@ class XlingMultiTask(XlingTask):
         """
         ranges.check(self.cfg, "", MultiConfig)
         mix = json.loads(self.cfg.objectives)
-        objective_constraints.of_mix(mix, self.data)
+        mix_settings.of_mix(mix, self.data)
         self.weights = {
-            name: objective_constraints.weight_of(name, settings.get("weight", 1))
-            for name, settings in mix.items()
+            name: mix_settings.weight_of(name, settings.get("weight", 1)) for name, settings in mix.items()
         }
         shared = {
             key: str(getattr(self.cfg, key))
             for key in ("data", "langs", "alpha", "tokens_per_sample", "read_chunk", "read_buffer", "seed")
         }
         self.schedules = {
-            name: objective_constraints.schedule_of(name, settings["schedule"])
+            name: mix_settings.schedule_of(name, settings["schedule"])
             for name, settings in mix.items()
             if settings.get("schedule")
         }
         built = {}
         for name, settings in mix.items():
-            own = {
-                key: str(value)
-                for key, value in settings.items()
-                if key not in objective_constraints.MIX_SETTINGS
-            }
+            own = {key: str(value) for key, value in settings.items() if key not in mix_settings.SETTINGS}
             settings_of = config.from_dict(OBJECTIVES[name].config, shared | own, f"objectives.{name}")
             built[name] = OBJECTIVES[name](settings_of, self.dictionary, self.langs)
         return built
