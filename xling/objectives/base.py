@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, fields, make_dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import torch
 from fairseq.criterions import FairseqCriterion, register_criterion
@@ -37,6 +37,7 @@ from xling.text import shard_selection
 if TYPE_CHECKING:
     from jaxtyping import Float, Float64, Int
 
+T = TypeVar("T", bound=TaskConfig)
 BOS, PAD, EOS, UNK, FIRST_PIECE = range(5)
 STAND_IN = -1
 
@@ -88,7 +89,9 @@ class Objective(ABC):
         """
         self.cfg, self.dictionary, self.langs = cfg, dictionary, langs
         declared = SETTINGS[self.name]
-        self.settings = declared(**{item.name: getattr(cfg, item.name) for item in fields(declared) if item.init})
+        self.settings = declared(
+            **{item.name: getattr(cfg, item.name) for item in fields(declared) if item.init}
+        )
         ranges.check(self.settings, f"objectives.{self.name}.")
         self.settings.check_data(langs)
 
@@ -301,7 +304,9 @@ def objective(name: str) -> Callable[[type[Objective]], type[Objective]]:
             declare(name)(_settings_of(cls))
         declared = SETTINGS[name]
         cls.decoder, cls.shardable = declared.decoder, declared.shardable
-        cls.config = _for_fairseq(declared, cls)
+        cls.config = for_fairseq(declared)
+        # By these a process unpickles it.
+        cls.config.__module__, cls.config.__qualname__ = cls.__module__, f"{cls.__qualname__}.config"
         task = type(
             f"Xling{cls.__name__}Task", (XlingTask,), {"objective_class": cls, "__doc__": cls.__doc__}
         )
@@ -323,16 +328,14 @@ def _settings_of(cls: type[Objective]) -> type[TaskConfig]:
     return type(cls.config.__name__, (cls.config,), facts)
 
 
-def _for_fairseq(declared: type[TaskConfig], cls: type[Objective]) -> type[TaskConfig]:
-    """Derive fairseq's dataclass from the settings of an objective; a process can unpickle it as ``CLASS.config``."""
+def for_fairseq(declared: type[T]) -> type[T]:
+    """Derive fairseq's dataclass from settings; it takes every class variable for an option, so these are hidden."""
     bases = (declared,) if issubclass(declared, FairseqDataclass) else (declared, FairseqDataclass)
     seed = ("seed", int, field(default=II("common.seed")))
-    names = {
-        "__module__": cls.__module__,
-        "__qualname__": f"{cls.__qualname__}.config",
-        "__doc__": declared.__doc__,
-    }
-    return make_dataclass(declared.__name__, [seed], bases=bases, namespace=names)
+    names = {"__module__": declared.__module__, "__doc__": declared.__doc__}
+    derived = make_dataclass(declared.__name__, [seed], bases=bases, namespace=names)
+    derived.__dataclass_fields__ = {item.name: item for item in fields(derived)}
+    return derived
 
 
 @register_criterion("xling_objective", dataclass=FairseqDataclass)

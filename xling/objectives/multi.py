@@ -27,16 +27,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import register_task
-from omegaconf import II
 from torch import Tensor
 
 from xling.core.settings import config, ranges
 from xling.core.settings.ranges import OneOf, ranged
 from xling.models.distributed import processes
 from xling.objectives import OBJECTIVES, mix_settings
-from xling.objectives.base import Loss, Objective, ObjectiveDataset, XlingTask
+from xling.objectives.base import Loss, Objective, ObjectiveDataset, XlingTask, for_fairseq
 from xling.objectives.base_settings import TaskConfig
 from xling.objectives.dataset import Stream
 
@@ -46,8 +44,9 @@ if TYPE_CHECKING:
 STRETCH = 1024  # batches of a mix that are put in order together
 
 
+@for_fairseq
 @dataclass
-class MultiConfig(TaskConfig, FairseqDataclass):
+class MultiConfig(TaskConfig):
     """Settings of a mix.
 
     ``objectives`` is JSON: name -> settings. Of these ``weight`` (default 1) and ``schedule`` belong to the
@@ -56,7 +55,6 @@ class MultiConfig(TaskConfig, FairseqDataclass):
     between its points.
     """
 
-    seed: int = II("common.seed")
     objectives: str = field(default="{}", metadata={"help": "JSON: objective -> settings"})
     mode: str = ranged("alternate", OneOf(("alternate", "sum", "common")))
 
