@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
+from xling.core.settings import schedule
 from xling.models.files import model_folder
 from xling.text.vocab import vocab_digest
 
@@ -27,7 +28,7 @@ def of_mix(objectives: Mapping[str, Mapping[str, Any]], data: Path) -> None:
     for name, settings in objectives.items():
         weight_of(name, settings.get("weight", 1))
         if settings.get("schedule"):
-            schedule_of(name, settings["schedule"])
+            schedule.parse(f"objectives.{name}.schedule", settings["schedule"])
         if "langs" in settings:
             raise UserError(
                 f"objectives.{name}.langs is given, and a mix has one list of languages",
@@ -36,22 +37,6 @@ def of_mix(objectives: Mapping[str, Mapping[str, Any]], data: Path) -> None:
             )
         if (own := Path(settings.get("data", data))) != data:
             model_folder.check_vocabulary(vocab_digest(data), own, data)
-
-
-def schedule_of(name: str, text: str) -> tuple[list[int], list[float]]:
-    """Parse a schedule ``0:1,1000:0`` into updates and factors.
-
-    Raises:
-        UserError: it cannot be parsed, or its updates do not ascend.
-    """
-    try:
-        points = [point.split(":") for point in str(text).split(",")]
-        updates, factors = [int(update) for update, _ in points], [float(factor) for _, factor in points]
-    except ValueError:
-        updates, factors = [], []
-    if not updates or updates != sorted(set(updates)):
-        raise UserError(f"objectives.{name}.schedule={text}", "UPDATE:FACTOR,..., for example 0:1,1000:0")
-    return updates, factors
 
 
 def weight_of(name: str, text: Any) -> float:

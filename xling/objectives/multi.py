@@ -30,7 +30,7 @@ import torch
 from fairseq.tasks import register_task
 from torch import Tensor
 
-from xling.core.settings import config, ranges
+from xling.core.settings import config, ranges, schedule
 from xling.core.settings.ranges import OneOf, ranged
 from xling.models.distributed import processes
 from xling.objectives import OBJECTIVES, mix_settings
@@ -340,7 +340,7 @@ class XlingMultiTask(XlingTask):
             for key in ("data", "langs", "alpha", "tokens_per_sample", "read_chunk", "read_buffer", "seed")
         }
         self.schedules = {
-            name: mix_settings.schedule_of(name, settings["schedule"])
+            name: schedule.parse(f"objectives.{name}.schedule", settings["schedule"])
             for name, settings in mix.items()
             if settings.get("schedule")
         }
@@ -380,9 +380,9 @@ class XlingMultiTask(XlingTask):
         Summed losses are weighted; in alternation, the weight is the share of batches.
         """
         scale = dict.fromkeys(losses, 1.0) if self.cfg.mode == "alternate" else dict(self.weights)
-        for name, (updates, factors) in self.schedules.items():
+        for name, factors in self.schedules.items():
             if name in scale:
-                scale[name] *= float(np.interp(self.num_updates, updates, factors))
+                scale[name] *= factors.at(self.num_updates)
         if self.cfg.mode == "common":
             sums = [loss.total * scale[name] for name, loss in losses.items()]
             return sum(sums[1:], sums[0]), sum(loss.num for loss in losses.values())

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
 import inspect
+import pkgutil
 import re
 import types
 import typing
@@ -132,7 +132,7 @@ def sentences_in(doc: str) -> dict[str, str]:
 @functools.cache
 def objectives() -> dict[str, list[Key]]:
     """Return the settings of every objective by its name, each as ``objectives.OBJECTIVE.NAME``."""
-    declared = importlib.import_module("xling.objectives.declared").find_all()
+    declared = pkgutil.resolve_name("xling.objectives.declared:find_all")()
     return {
         name: [
             key for key in _own(cls, f"objectives.{name}.") if key.name.rpartition(".")[2] not in _OF_THE_RUN
