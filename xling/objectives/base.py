@@ -69,6 +69,7 @@ class Objective(ABC):
         langs: all languages of the model; an example's ``lang`` is an index into them.
 
     Attributes:
+        settings: those of ``cfg``, as they are declared.
         shape: the model's configuration, once there is a model.
         batch_index: index of the batch among those of the update in all processes, `STAND_IN` for a stand-in.
     """
@@ -80,6 +81,7 @@ class Objective(ABC):
     decoder: ClassVar[bool] = False
     shardable: ClassVar[bool] = True
     trial: ClassVar[Trial] = Trial()
+    settings: TaskConfig
 
     def __init__(self, cfg: Any, dictionary: Dictionary, langs: list[str]) -> None:
         """Initialise.
@@ -333,9 +335,10 @@ def for_fairseq(declared: type[T]) -> type[T]:
     bases = (declared,) if issubclass(declared, FairseqDataclass) else (declared, FairseqDataclass)
     seed = ("seed", int, field(default=II("common.seed")))
     names = {"__module__": declared.__module__, "__doc__": declared.__doc__}
-    derived = make_dataclass(declared.__name__, [seed], bases=bases, namespace=names)
+    derived: Any = make_dataclass(declared.__name__, [seed], bases=bases, namespace=names)
     derived.__dataclass_fields__ = {item.name: item for item in fields(derived)}
-    return derived
+    result: type[T] = derived
+    return result
 
 
 @register_criterion("xling_objective", dataclass=FairseqDataclass)

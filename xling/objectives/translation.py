@@ -26,6 +26,7 @@ from xling.objectives.seq2seq import (
     both_sides,
     sequence_loss,
 )
+from xling.objectives.settings import TranslationConfig
 
 if TYPE_CHECKING:
     from jaxtyping import Int
@@ -43,6 +44,8 @@ def bottleneck(translated: Example, source: Int[np.ndarray, " length"]) -> Examp
 @objective("translation")
 class Translation(Seq2SeqObjective):
     """The translation objective."""
+
+    settings: TranslationConfig
 
     trial = Trial(
         mixed_with=("mmlm", "mbart"), changes=("context", "both sides"), ignores=("own token", "later tokens")

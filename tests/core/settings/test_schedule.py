@@ -17,5 +17,5 @@ def test_values_are_linear_between_points_and_constant_outside() -> None:
     "text", ["", "cosine", "5:1,2:0", "5:1,5:0", "0:nan", "0:inf", "0:-1", "-1:1", "0:1:2", "1.5:1"]
 )
 def test_anything_else_is_told_the_form(text: str) -> None:
-    with pytest.raises(UserError, match="UPDATE:VALUE,.*for example 0:1,1000:0"):
+    with pytest.raises(UserError, match=r"UPDATE:VALUE,.*for example 0:1,1000:0"):
         schedule.parse("objectives.tlm.schedule", text)
