@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=TaskConfig)
 BOS, PAD, EOS, UNK, FIRST_PIECE = range(5)
 STAND_IN = -1
+_COMMANDS = "of fairseq-generate and fairseq-interactive"
 
 compat.install()
 
@@ -333,9 +334,16 @@ def _settings_of(cls: type[Objective]) -> type[TaskConfig]:
 def for_fairseq(declared: type[T]) -> type[T]:
     """Derive fairseq's dataclass from settings; it takes every class variable for an option, so these are hidden."""
     bases = (declared,) if issubclass(declared, FairseqDataclass) else (declared, FairseqDataclass)
-    seed = ("seed", int, field(default=II("common.seed")))
+    source = field(
+        default="", metadata={"help": f"language to translate, {_COMMANDS}", "argparse_alias": "-s"}
+    )
+    target = field(
+        default="", metadata={"help": f"language to translate into, {_COMMANDS}", "argparse_alias": "-t"}
+    )
+    seed = field(default=II("common.seed"))
+    more = [("seed", int, seed), ("source_lang", str, source), ("target_lang", str, target)]
     names = {"__module__": declared.__module__, "__doc__": declared.__doc__}
-    derived: Any = make_dataclass(declared.__name__, [seed], bases=bases, namespace=names)
+    derived: Any = make_dataclass(declared.__name__, more, bases=bases, namespace=names)
     derived.__dataclass_fields__ = {item.name: item for item in fields(derived)}
     result: type[T] = derived
     return result

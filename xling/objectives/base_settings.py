@@ -9,7 +9,7 @@ those of this package in `xling.objectives.settings`, those of another package i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -53,7 +53,6 @@ class TaskConfig:
         read_chunk: neighbouring items that are read together, for file systems that are slow at small reads; 0
             reads every item where it lies.
         read_buffer: chunks of a language that are shuffled together.
-        source_lang, target_lang: direction for `fairseq-generate` and `fairseq-interactive`; no setting of a training.
     """
 
     decoder: ClassVar[bool] = False
@@ -67,16 +66,6 @@ class TaskConfig:
     read_chunk: int = ranged(0, Range(least=0, words="a whole number from 0"))
     read_buffer: int = ranged(16, COUNT)
     seed: int = 1
-    source_lang: str = field(
-        default="",
-        metadata={
-            "help": "language to translate, of fairseq-generate and fairseq-interactive",
-            "argparse_alias": "-s",
-        },
-    )
-    target_lang: str = field(
-        default="", metadata={"help": "language to translate into, of the same", "argparse_alias": "-t"}
-    )
 
     def check_data(self, langs: list[str]) -> None:
         """Check the settings against each other and against the data.

@@ -21,8 +21,8 @@ from xling.core.settings.ranges import RANGE, OneOf, Range
 
 _ITEM = re.compile(r"([\w, ]+?)(?: \([^)]*\))?:\s+(.*)", re.S)
 _KINDS = {"int": "whole number", "float": "number", "bool": "true or false", "str": "text", "Path": "path"}
-_OF_THE_RUN = ("data", "seed", "source_lang", "target_lang")
-"""Settings of objectives that a training sets, or that only fairseq's own commands have."""
+_OF_THE_RUN = ("data", "seed")
+"""Settings of objectives that the training sets."""
 _JSON = {"whole number": "integer", "number": "number", "true or false": "boolean"}
 
 
