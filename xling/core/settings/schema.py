@@ -40,7 +40,6 @@ class Key:
         valid: its range in words, empty if it has none.
         is_open: whether any key may follow its name and a dot.
         limits: its range in terms of JSON Schema.
-        range: its range as declared.
     """
 
     name: str
@@ -52,11 +51,10 @@ class Key:
     valid: str = ""
     is_open: bool = False
     limits: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    range: Range | OneOf | None = None
 
     def plain(self) -> dict[str, Any]:
         """Return the description as plain values."""
-        return dataclasses.asdict(dataclasses.replace(self, range=None)) | {"range": self.valid}
+        return dataclasses.asdict(self) | {"range": self.valid}
 
 
 def keys(cls: Any) -> Iterator[Key]:
@@ -146,8 +144,8 @@ def _valid_values(kind: Any, valid: Range | OneOf | None) -> dict[str, Any]:
     if valid is None:
         return {"choices": tuple(map(str, get_args(kind)))} if get_origin(kind) is typing.Literal else {}
     if isinstance(valid, OneOf):
-        return {"range": valid, "valid": str(valid), "choices": tuple(valid)}
-    return {"range": valid, "valid": str(valid), "limits": _limits(valid)}
+        return {"valid": str(valid), "choices": tuple(valid)}
+    return {"valid": str(valid), "limits": _limits(valid)}
 
 
 def _in_words(kind: Any) -> str:
