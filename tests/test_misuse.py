@@ -204,24 +204,15 @@ def test_every_setting_has_a_sentence() -> None:
     assert not missing
 
 
-def test_settings_of_objectives_read_from_the_source_are_those_of_the_classes() -> None:
-    import dataclasses
-
-    from xling.core.settings.ranges import RANGE
-    from xling.objectives import OBJECTIVES
+def test_declared_facts_of_objectives_are_those_of_the_classes() -> None:
+    from xling.objectives import OBJECTIVES, declared
     from xling.objectives.base import Objective
-    from xling.training.plan import facts_of
 
-    told = schema.objectives()
     for name, thing in OBJECTIVES.items():
-        given = [f for f in dataclasses.fields(thing.config) if not f.name.startswith("_")]
-        others = ("data", "seed", "source_lang", "target_lang")  # of the run, or of fairseq's own commands
-        fields = {f.name: (f.default, f.metadata.get(RANGE)) for f in given if f.name not in others}
-        own = {key.name.removeprefix(f"objectives.{name}."): (key.default, key.range) for key in told[name]}
-        assert own == fields, name
-        facts = facts_of(name)
-        assert (facts.decoder, facts.shardable) == (thing.decoder, thing.shardable), name
-        assert facts.has_weights == (thing.modules is not Objective.modules), name
+        settings = declared.find(name)
+        assert settings.__module__.endswith("settings"), f"{name}: declare its settings without torch"
+        assert (settings.decoder, settings.shardable) == (thing.decoder, thing.shardable), name
+        assert settings.has_weights == (thing.modules is not Objective.modules), name
 
 
 def test_recipes_fit_the_schema_of_their_stage(capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,31 +33,83 @@ def test_one_file_is_trained_and_published(shards: Path, tiny: list[str], tmp_pa
     assert (wrong.returncode, "share" in wrong.stderr) == (2, True), wrong.stderr
 
 
-_DESCRIBED = """
+_TRIED = """
 import sys
 from xling.core.settings import schema
+from xling.objectives import declared
+apart = declared.find("apart")
+assert apart.decoder and not apart.shardable and "torch" not in sys.modules
 told = schema.objectives()
-print([key.name for key in told["ending"]], "ending" in schema.declaring("decoder = True"), "far" in told)
-assert "torch" not in sys.modules
+print(*(key.name for name in ("apart", "ending") for key in told[name]))
+print(*(name for name in ("writer", "heir", "computed", "ending") if declared.find(name).decoder))
+print(*(name for name in ("far", "none", "torn") if name in told))
+from xling.objectives import OBJECTIVES
+assert OBJECTIVES["apart"].decoder and OBJECTIVES["apart"].config().depth == 3
 """
+_FILES = {
+    "apart_settings": """
+@declare("apart")
+@dataclass
+class ApartConfig(TaskConfig):
+    decoder: ClassVar[bool] = True
+    shardable: ClassVar[bool] = False
+    depth: int = 3
+""",
+    "apart": """
+import apart_settings
+@objective("apart")
+class Apart(Ending):
+    pass
+""",
+    "writer": """
+@objective("writer")
+class Writer(Ending):
+    decoder: ClassVar[bool] = True
+""",
+    "heir": """
+from writer import Writer
+@objective("heir")
+class Heir(Writer):
+    pass
+""",
+    "computed": """
+@objective("computed")
+class Computed(Ending):
+    decoder = "computed".startswith("c")
+""",
+    "far": """
+from ending import EndingConfig
+@dataclass
+class FarConfig(EndingConfig):
+    near: bool = False
+@objective("far")
+class Far(Ending):
+    config = FarConfig
+""",
+    "torn": "class Torn(",
+}
+_LIGHT = "from xling.objectives.base_settings import TaskConfig, declare\n"
+_HEAVY = "from ending import Ending\nfrom xling.objectives.base import objective\n"
 
 
-def test_one_of_another_package_is_described_without_torch(tmp_path: Path) -> None:
-    """One whose base lies in a module that no entry point names is imported when a training asks for it."""
+def test_one_of_another_package_states_its_facts_in_any_style(tmp_path: Path) -> None:
+    """Annotated, inherited or computed; without torch where a module of settings lies beside it."""
     about = tmp_path / "trial-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: trial\nVersion: 1.0\n")
-    lines = (
-        "objective.ending = ending\nobjective.far = far\nobjective.none = no_module\nobjective.torn = torn\n"
-    )
+    names = ("ending", "apart", "writer", "heir", "computed", "far", "torn", "none")
+    lines = "".join(f"objective.{name} = {name}\n" for name in names)
     (about / "entry_points.txt").write_text(f"[xling.plugins]\n{lines}")
-    far = "from other import Base\n\n\n@objective('far')\nclass Far(Base):\n    pass\n"
-    (tmp_path / "far.py").write_text(far)
-    (tmp_path / "torn.py").write_text("class Torn(")
+    for name, text in _FILES.items():
+        head = "from dataclasses import dataclass\nfrom typing import ClassVar\n"
+        head += _LIGHT if name.endswith("settings") else _HEAVY
+        (tmp_path / f"{name}.py").write_text(head + text)
     places = [str(place) for place in (ROOT, tmp_path, HERE / "trial" / "objectives")]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(places)}
-    command = [sys.executable, "-c", _DESCRIBED]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
-    names, decoder, is_far = done.stdout.rsplit(maxsplit=2)
-    assert "objectives.ending.share" in names and "objectives.ending.alpha" in names
-    assert (decoder, is_far) == ("False", "False")
+    command = [sys.executable, "-c", _TRIED]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    settings, with_decoder, others = done.stdout.splitlines()
+    expected = ("objectives.apart.depth", "objectives.apart.alpha", "objectives.ending.share")
+    assert {*expected} <= {*settings.split()}
+    assert (with_decoder, others) == ("writer heir computed", "far")

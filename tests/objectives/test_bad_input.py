@@ -113,7 +113,7 @@ from xling.training.assemble import build_trainer
         (
             "mmlm+tlm",
             ["objectives.tlm.schedule=5:1,2:0"],
-            "objectives.tlm.schedule=5:1,2:0; valid: UPDATE:FACTOR",
+            "objectives.tlm.schedule=5:1,2:0; valid: UPDATE:VALUE",
         ),
         ("mmlm", ["freeze=body", "init=/nowhere"], "nowhere"),
         ("mass", ["model.lang_first=true"], "objectives.mass with model.lang_first=true"),

@@ -1,5 +1,8 @@
 """Pre-training objectives, one file each, registered as fairseq tasks ``xling_<name>`` when requested."""
 
-from xling.objectives.base import OBJECTIVES
+from typing import Any
 
-__all__ = ["OBJECTIVES"]
+from xling.core.registry import Registry
+
+OBJECTIVES: Registry[Any] = Registry("objective", folder="xling.objectives", plugin="objective")
+"""Classes derived from `xling.objectives.base.Objective`."""

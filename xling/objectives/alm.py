@@ -9,7 +9,6 @@ sentence.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,31 +16,16 @@ import numpy as np
 
 from xling.core.languages import split_pair
 from xling.core.sampling import alpha_shares
-from xling.core.settings.ranges import Range, ranged
 from xling.data import mixer
 from xling.data.packing import Example
 from xling.objectives.base import Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
-from xling.objectives.mmlm import Block, BlockDataset, MaskConfig, example, masked_loss, rule_of
+from xling.objectives.mmlm import Block, BlockDataset, example, masked_loss, rule_of
 from xling.text import shard_selection
 from xling.text.files import shards
 
 if TYPE_CHECKING:
     from jaxtyping import Int, Integer
-
-
-@dataclass
-class AlmConfig(MaskConfig):
-    """Settings of ALM.
-
-    Attributes:
-        pairs: pairs separated by commas; empty for all with switched text.
-        switched: share of the tokens that is switched text; 1 for text that already contains its plain
-            sentences, as `xling corpus codeswitch mode=alm` writes it.
-    """
-
-    pairs: str = ""
-    switched: float = ranged(0.8, Range(above=0, most=1, words="a share above 0, at most 1"))
 
 
 class SwitchedDataset(BlockDataset):
@@ -97,7 +81,6 @@ class Alm(Objective):
     """The ALM objective: masked LM on code-switched text."""
 
     trial = Trial(changes=("context",), ignores=("own token",))
-    config = AlmConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of blocks of a split."""

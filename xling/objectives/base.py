@@ -6,10 +6,10 @@ import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field, fields, make_dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import torch
 from fairseq.criterions import FairseqCriterion, register_criterion
@@ -21,12 +21,13 @@ from omegaconf import II
 from torch import Tensor, nn
 
 from xling import compat
-from xling.core.registry import Registry
 from xling.core.sampling import rng
 from xling.core.settings import ranges
-from xling.core.settings.ranges import COUNT, SEQUENCE, Range, ranged
 from xling.data.symbols import Symbols
-from xling.models import objective_constraints
+from xling.objectives import OBJECTIVES as OBJECTIVES
+from xling.objectives import settings as settings  # declares those of this package
+from xling.objectives.base_settings import SETTINGS, declare
+from xling.objectives.base_settings import TaskConfig as TaskConfig
 from xling.objectives.contract_facts import Trial
 from xling.objectives.dataset import ObjectiveDataset as ObjectiveDataset
 from xling.objectives.dataset import collate_or_empty
@@ -36,44 +37,12 @@ from xling.text import shard_selection
 if TYPE_CHECKING:
     from jaxtyping import Float, Float64, Int
 
+T = TypeVar("T", bound=TaskConfig)
 BOS, PAD, EOS, UNK, FIRST_PIECE = range(5)
 STAND_IN = -1
+_COMMANDS = "of fairseq-generate and fairseq-interactive"
 
 compat.install()
-
-
-@dataclass
-class TaskConfig(FairseqDataclass):
-    """Settings that the fairseq task of every objective has.
-
-    Attributes:
-        data: binarised directory.
-        langs: languages separated by commas; empty for all that the data has.
-        alpha: exponent of the sampling of languages, or pairs, by their tokens.
-        tokens_per_sample: longest sequence, including specials; with a decoder, of either side.
-        read_chunk: neighbouring items that are read together, for file systems that are slow at small reads; 0
-            reads every item where it lies.
-        read_buffer: chunks of a language that are shuffled together.
-        source_lang, target_lang: direction for `fairseq-generate` and `fairseq-interactive`; no setting of a training.
-    """
-
-    data: str = ""
-    langs: str = ""
-    alpha: float = ranged(0.3, Range(least=0, most=1))
-    tokens_per_sample: int = ranged(256, SEQUENCE)
-    read_chunk: int = ranged(0, Range(least=0, words="a whole number from 0"))
-    read_buffer: int = ranged(16, COUNT)
-    seed: int = II("common.seed")
-    source_lang: str = field(
-        default="",
-        metadata={
-            "help": "language to translate, of fairseq-generate and fairseq-interactive",
-            "argparse_alias": "-s",
-        },
-    )
-    target_lang: str = field(
-        default="", metadata={"help": "language to translate into, of the same", "argparse_alias": "-t"}
-    )
 
 
 class Loss(NamedTuple):
@@ -101,6 +70,7 @@ class Objective(ABC):
         langs: all languages of the model; an example's ``lang`` is an index into them.
 
     Attributes:
+        settings: those of ``cfg``, as they are declared.
         shape: the model's configuration, once there is a model.
         batch_index: index of the batch among those of the update in all processes, `STAND_IN` for a stand-in.
     """
@@ -108,28 +78,33 @@ class Objective(ABC):
     name: str
     shape: Any = None
     batch_index: int = 0
-    config: type[TaskConfig]
-    decoder: ClassVar[bool] = False  # whether it needs a model with a decoder
-    shardable: ClassVar[bool] = True  # whether its loss only uses the weights in one forward pass
+    config: type[TaskConfig] = TaskConfig
+    decoder: ClassVar[bool] = False
+    shardable: ClassVar[bool] = True
     trial: ClassVar[Trial] = Trial()
+    settings: TaskConfig
 
     def __init__(self, cfg: Any, dictionary: Dictionary, langs: list[str]) -> None:
         """Initialise.
 
         Raises:
-            UserError: a setting is out of its range, or as `xling.models.objective_constraints.of_data`.
+            UserError: a setting is out of its range, or as `TaskConfig.check_data`.
         """
         self.cfg, self.dictionary, self.langs = cfg, dictionary, langs
-        ranges.check(cfg, f"objectives.{self.name}.", self.config)
-        objective_constraints.of_data(self.name, cfg, langs)
+        declared = SETTINGS[self.name]
+        self.settings = declared(
+            **{item.name: getattr(cfg, item.name) for item in fields(declared) if item.init}
+        )
+        ranges.check(self.settings, f"objectives.{self.name}.")
+        self.settings.check_data(langs)
 
     def fit(self, shape: Any) -> None:
         """Store the model's configuration.
 
         Raises:
-            UserError: as `xling.models.objective_constraints.of_model`.
+            UserError: as `TaskConfig.check_model`.
         """
-        objective_constraints.of_model(self.name, self.cfg, self.langs, shape)
+        self.settings.check_model(self.langs, shape)
         self.shape = shape
 
     @abstractmethod
@@ -166,9 +141,6 @@ class Objective(ABC):
 
     def forget_update(self, model: Any) -> None:  # noqa: B027 - one objective leaves something behind
         """Discard what the forward passes of a skipped update left for `after_update`."""
-
-
-OBJECTIVES: Registry[type[Objective]] = Registry("objective", folder="xling.objectives", plugin="objective")
 
 
 class XlingTask(StockCommands, FairseqTask):  # type: ignore[misc]
@@ -322,11 +294,22 @@ def load_dictionary(data: Path) -> Dictionary:
 
 
 def objective(name: str) -> Callable[[type[Objective]], type[Objective]]:
-    """Register an objective as ``name`` and its fairseq task as ``xling_<name>``."""
+    """Register an objective as ``name`` and its fairseq task as ``xling_<name>``.
+
+    Its settings and facts are those declared under the name. Where there are none, the class has them: ``config``,
+    ``decoder``, ``shardable``.
+    """
 
     def decorate(cls: type[Objective]) -> type[Objective]:
         OBJECTIVES.add(name, cls)
         cls.name = name
+        if name not in SETTINGS:
+            declare(name)(_settings_of(cls))
+        declared = SETTINGS[name]
+        cls.decoder, cls.shardable = declared.decoder, declared.shardable
+        cls.config = for_fairseq(declared)
+        # By these a process unpickles it.
+        cls.config.__module__, cls.config.__qualname__ = cls.__module__, f"{cls.__qualname__}.config"
         task = type(
             f"Xling{cls.__name__}Task", (XlingTask,), {"objective_class": cls, "__doc__": cls.__doc__}
         )
@@ -335,6 +318,35 @@ def objective(name: str) -> Callable[[type[Objective]], type[Objective]]:
         return cls
 
     return decorate
+
+
+def _settings_of(cls: type[Objective]) -> type[TaskConfig]:
+    """Return the settings that an objective's class names, with the facts that the class states."""
+    facts = {
+        "decoder": cls.decoder or cls.config.decoder,
+        "shardable": cls.shardable and cls.config.shardable,
+        "has_weights": cls.modules is not Objective.modules,
+        "__doc__": cls.config.__doc__,
+    }
+    return type(cls.config.__name__, (cls.config,), facts)
+
+
+def for_fairseq(declared: type[T]) -> type[T]:
+    """Derive fairseq's dataclass from settings; it takes every class variable for an option, so these are hidden."""
+    bases = (declared,) if issubclass(declared, FairseqDataclass) else (declared, FairseqDataclass)
+    source = field(
+        default="", metadata={"help": f"language to translate, {_COMMANDS}", "argparse_alias": "-s"}
+    )
+    target = field(
+        default="", metadata={"help": f"language to translate into, {_COMMANDS}", "argparse_alias": "-t"}
+    )
+    seed = field(default=II("common.seed"))
+    more = [("seed", int, seed), ("source_lang", str, source), ("target_lang", str, target)]
+    names = {"__module__": declared.__module__, "__doc__": declared.__doc__}
+    derived: Any = make_dataclass(declared.__name__, more, bases=bases, namespace=names)
+    derived.__dataclass_fields__ = {item.name: item for item in fields(derived)}
+    result: type[T] = derived
+    return result
 
 
 @register_criterion("xling_objective", dataclass=FairseqDataclass)

@@ -19,7 +19,6 @@ The objective is useful after CAMLM training, or combined with it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +33,7 @@ from xling.data.packing import Example, pack
 from xling.objectives.base import EOS, FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.camlm import NOBODY
 from xling.objectives.contract_facts import Trial
-from xling.objectives.mmlm import Block, BlockDataset, MaskConfig, masked_loss, rule_of
+from xling.objectives.mmlm import Block, BlockDataset, masked_loss, rule_of
 from xling.text.files import shards
 
 if TYPE_CHECKING:
@@ -43,17 +42,6 @@ if TYPE_CHECKING:
 SAMPLE = 10_000_000  # number of tokens of a language's text that are searched for its pieces
 
 LOGITS_BYTES = 64 << 20
-
-
-@dataclass
-class BtmlmConfig(MaskConfig):
-    """Settings of BTMLM; masking is as in masked LM, applied to x only.
-
-    Attributes:
-        restart_positions: positions of the second sentence start at 0 again.
-    """
-
-    restart_positions: bool = True
 
 
 def example(
@@ -144,7 +132,6 @@ class Btmlm(Objective):
     """The BTMLM objective: masked LM next to the model's own translation."""
 
     trial = Trial(mixed_with=("mmlm", "camlm"), changes=("context",))
-    config = BtmlmConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of blocks of a split."""

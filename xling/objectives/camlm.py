@@ -46,7 +46,6 @@ class Camlm(Objective):
     """The CAMLM objective: masked LM across aligned sentences, each side predicted from the other."""
 
     trial = Trial(changes=("context", "both sides"), ignores=("own token", "own side"))
-    config = tlm.SidesConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of pairs of a split."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xling.data.packing import Example
-from xling.objectives.base import Loss, Objective, ObjectiveDataset, TaskConfig, objective
+from xling.objectives.base import Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
 from xling.objectives.mmlm import BlockDataset, masked_loss
 
@@ -36,7 +36,6 @@ class Clm(Objective):
     """The CLM objective: causal LM on monolingual text of many languages."""
 
     trial = Trial(changes=("context",), ignores=("own token", "later tokens"))
-    config = TaskConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of blocks of a split in every language of the task."""

@@ -21,7 +21,7 @@ from xling.core.sampling import rng
 from xling.data.packing import Example, pack
 from xling.objectives.base import BOS, EOS, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
-from xling.objectives.pairs import PairConfig, PairDataset
+from xling.objectives.pairs import PairDataset
 from xling.objectives.xlco import OVERHEAD
 from xling.objectives.xlco import example as two_sides
 
@@ -79,7 +79,6 @@ class Clpc(Objective):
     """The CLPC objective: classify pairs as translations or not."""
 
     trial = Trial(changes=("context", "both sides"))
-    config = PairConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of pairs of a split."""

@@ -21,7 +21,7 @@ from xling.data.packing import Example, pack
 from xling.models.network.attention import Attention
 from xling.objectives.base import FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
-from xling.objectives.pairs import Pair, PairConfig, PairDataset
+from xling.objectives.pairs import Pair, PairDataset
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -73,7 +73,6 @@ class Clwr(Objective):
     """The CLWR objective: recover a sentence's words from those of its translation."""
 
     trial = Trial(changes=("context", "both sides"))
-    config = PairConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of pairs of a split."""

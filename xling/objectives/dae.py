@@ -8,39 +8,21 @@ Source: Lample et al. 2018, section 2.3; Chi et al. 2020 (XNLG), section 3.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xling.core.settings.ranges import PART, OneOf, Range, ranged
 from xling.data import noise
 from xling.data.packing import Example
 from xling.objectives.base import ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
 from xling.objectives.mmlm import word_starts_of
-from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset, example
+from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextDataset, example
+from xling.objectives.settings import DaeConfig
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int
-
-
-@dataclass
-class DaeConfig(TextConfig):
-    """Settings of the noise.
-
-    Attributes:
-        style: ``xling`` treats whole words, ``xlm`` every piece separately, see above.
-        shuffle: words move by fewer places than this.
-        drop: share of the words that is dropped.
-        blank: share of the words that is masked.
-    """
-
-    shuffle: float = ranged(3.0, Range(least=0, words="a number of places from 0"))
-    drop: float = ranged(0.1, PART)
-    blank: float = ranged(0.1, PART)
-    style: str = ranged("xling", OneOf(("xling", "xlm")))
 
 
 def noisy(
@@ -68,7 +50,6 @@ class Dae(Seq2SeqObjective):
     """The DAE objective: reconstruct a sentence from a noisy copy."""
 
     trial = Trial(shrinks=True, changes=("context",))
-    config = DaeConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of sentences of a split."""

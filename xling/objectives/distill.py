@@ -20,7 +20,6 @@ hidden losses are averaged over layers, not summed, so that their weight does no
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,41 +28,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from xling.core.errors import UserError
-from xling.core.settings.ranges import POSITIVE, ranged
 from xling.models.files import model_weights
 from xling.models.network.attention import Attention, SequenceRuns
 from xling.models.network.encoder import EncoderModel, Layer
 from xling.objectives.base import Loss, objective
 from xling.objectives.contract_facts import Trial
-from xling.objectives.mmlm import MaskConfig, Mmlm
+from xling.objectives.mmlm import Mmlm
 
 if TYPE_CHECKING:
     from jaxtyping import Float
-
-
-@dataclass
-class DistillConfig(MaskConfig):
-    """Settings of distillation.
-
-    Attributes:
-        teacher: published model to learn from.
-        soft: weight of the loss against the distributions of the teacher.
-        hard: weight of masked LM.
-        hidden: weight of the loss between hidden states.
-        relations: weight of the loss between relations of queries, keys and values.
-        temperature: temperature of the logits of both models for ``soft``.
-        relation_heads: heads of the relations; 0 for as many as the teacher has.
-        teacher_layer: layer, from 1, whose relations are used; 0 for the last.
-    """
-
-    teacher: str = ""
-    soft: float = 1.0
-    hard: float = 1.0
-    hidden: float = 1.0
-    relations: float = 1.0
-    temperature: float = ranged(2.0, POSITIVE)
-    relation_heads: int = 0
-    teacher_layer: int = 0
 
 
 class Lesson(nn.Module):
@@ -87,7 +60,6 @@ class Distill(Mmlm):
     """The distillation objective: a smaller encoder learns from a larger one."""
 
     trial = Trial({"teacher": "{teacher}"}, changes=("context",), ignores=("own token",))
-    config = DistillConfig
 
     def modules(self, model: Any) -> nn.Module:
         """Load the teacher and create the projection.

@@ -17,7 +17,6 @@ no state is kept. No code is public, so nothing here has been compared with it, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,33 +24,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from xling.core.settings.ranges import COUNT, PART, POSITIVE, OneOf, ranged
 from xling.objectives.base import FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
-from xling.objectives.pairs import PairConfig
 from xling.objectives.xlco import OVERHEAD, ContrastDataset, example, sentence_vectors
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
 SLACK = 0.9
-
-
-@dataclass
-class HictlConfig(PairConfig):
-    """Settings of HICTL.
-
-    Attributes:
-        pooling: pooling of a sentence: ``cls`` as in the paper, or ``mean`` or ``max`` over the words.
-        temperature: divisor of the similarities.
-        num_words: negative words from the vocabulary per batch.
-        mix: as in XLCO; off in the paper.
-    """
-
-    pooling: str = ranged("cls", OneOf(("cls", "max", "mean")))
-    temperature: float = ranged(0.1, POSITIVE)
-    num_words: int = ranged(1024, COUNT)
-    mix: float = ranged(0.0, PART)
 
 
 class WordDataset(ContrastDataset):
@@ -121,7 +101,6 @@ class Hictl(Objective):
     """The HICTL objective: contrast of sentences and of words."""
 
     trial = Trial({"num_words": "16"}, spare=1, changes=("context", "both sides"))
-    config = HictlConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of pairs of a split."""

@@ -17,19 +17,17 @@ Source: Song et al. 2019, section 3, and its code (microsoft/MASS, MASS-unsupNMT
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xling.core.settings.ranges import PART, OneOf, ranged
 from xling.data.masking import MaskRule, corrupt
 from xling.data.packing import Example
 from xling.data.symbols import Symbols
 from xling.objectives.base import FIRST_PIECE, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
-from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset
+from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextDataset
 from xling.objectives.seq2seq import example as sequences
 
 if TYPE_CHECKING:
@@ -37,23 +35,6 @@ if TYPE_CHECKING:
 
 
 AT_START, AT_END = 0.2, 0.2  # shares of the spans in style=mass
-
-
-@dataclass
-class MassConfig(TextConfig):
-    """Settings of MASS.
-
-    Attributes:
-        style: ``xling``, or ``mass`` as in the paper's code, see above.
-        span: share of a sentence's pieces that is masked.
-        leave_unmasked_prob: share of the masked pieces that is left unchanged.
-        random_token_prob: share of the masked pieces that becomes a random one.
-    """
-
-    style: str = ranged("xling", OneOf(("xling", "mass")))
-    span: float = ranged(0.5, PART)
-    leave_unmasked_prob: float = ranged(0.1, PART)
-    random_token_prob: float = ranged(0.1, PART)
 
 
 def span_of(tokens: Int[np.ndarray, " length"], share: float, rng: np.random.Generator) -> tuple[int, int]:
@@ -129,7 +110,6 @@ class Mass(Seq2SeqObjective):
     """The MASS objective: write a span of a sentence given the rest of it."""
 
     trial = Trial(shrinks=True, changes=("context",), ignores=("own token", "later tokens"))
-    config = MassConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of sentences of a split."""

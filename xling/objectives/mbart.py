@@ -17,48 +17,22 @@ Source: Liu et al. 2020, section 2.2; Lewis et al. 2020, section 2.2; ``Denoisin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xling.core.settings.ranges import PART, OneOf, Range, ranged
 from xling.data import noise
 from xling.data.packing import Example
 from xling.objectives.base import BOS, EOS, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
 from xling.objectives.dae import max_tokens_of
 from xling.objectives.mmlm import word_starts_of
-from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset, example
+from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextDataset, example
+from xling.objectives.settings import MbartConfig
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int
-
-
-@dataclass
-class MbartConfig(TextConfig):
-    """Settings of the noise.
-
-    Attributes:
-        style: ``xling``, or ``fairseq``, which does not support mask, delete and rotate; see above.
-        join: join neighbouring sentences into one example as long as they fit.
-        infill: share of the words in masked spans.
-        span_mean: mean length of a span in words.
-        permute_sentences: share of the sentences that is permuted.
-        mask: share of the pieces that is masked.
-        delete: share of the pieces that is deleted.
-        rotate: share of the texts that is rotated.
-    """
-
-    join: bool = True
-    style: str = ranged("xling", OneOf(("xling", "fairseq")))
-    infill: float = ranged(0.35, PART)
-    span_mean: float = ranged(3.5, Range(above=0, words="a number of words above 0"))
-    permute_sentences: float = ranged(1.0, PART)
-    mask: float = ranged(0.0, PART)
-    delete: float = ranged(0.0, PART)
-    rotate: float = ranged(0.0, PART)
 
 
 def noisy(
@@ -102,7 +76,6 @@ class Mbart(Seq2SeqObjective):
     """The mBART objective: reconstruct a text from a noisy copy."""
 
     trial = Trial(shrinks=True, changes=("context",))
-    config = MbartConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of joined sentences of a split."""

@@ -9,7 +9,6 @@ Source: Devlin et al. 2019 (masking); Conneau et al. 2020 (languages sampled by 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +16,6 @@ import numpy as np
 from fairseq.data import Dictionary
 
 from xling.core.errors import UserError
-from xling.core.settings.ranges import PART, OneOf, ranged
 from xling.data import mixer
 from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example
@@ -27,9 +25,9 @@ from xling.objectives.base import (
     Loss,
     Objective,
     ObjectiveDataset,
-    TaskConfig,
     objective,
 )
+from xling.objectives.base_settings import MaskConfig as MaskConfig
 from xling.objectives.contract_facts import Trial
 from xling.objectives.dataset import DrawnDataset
 from xling.text.files import shards
@@ -39,36 +37,6 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Int, Integer
 
 WORD_START, BYTE_LEVEL_SPACE = "\u2581", "\u0120"
-
-
-@dataclass
-class MaskConfig(TaskConfig):
-    """Settings of all masked objectives; the defaults are those of BERT and XLM-R.
-
-    Attributes:
-        mask_prob: share of the tokens that is predicted.
-        leave_unmasked_prob: share of the predicted tokens that is left unchanged.
-        random_token_prob: share of the predicted tokens that becomes a random token.
-        mask_unit: ``token`` (BERT, RoBERTa), ``word`` (BERT's later whole-word masking) or ``span`` (SpanBERT); in
-            scripts without spaces each piece with a letter begins a word.
-    """
-
-    mask_prob: float = ranged(0.15, PART)
-    leave_unmasked_prob: float = ranged(0.1, PART)
-    random_token_prob: float = ranged(0.1, PART)
-    mask_unit: str = ranged("token", OneOf(("token", "word", "span")))
-
-
-@dataclass
-class MmlmConfig(MaskConfig):
-    """Settings of masked LM.
-
-    Attributes:
-        lines: an example is one paragraph, cut to ``tokens_per_sample``, in place of a block of the stream. All begin
-            at position 0 (Dufter & Schütze 2020, ``line_by_line`` of their code).
-    """
-
-    lines: bool = False
 
 
 def example(tokens: Int[np.ndarray, " length"], rule: MaskRule, generator: np.random.Generator) -> Example:
@@ -194,7 +162,6 @@ class Mmlm(Objective):
     """The masked LM objective on monolingual text of many languages."""
 
     trial = Trial(changes=("context",), ignores=("own token",))
-    config = MmlmConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of blocks of a split in every language of the task."""

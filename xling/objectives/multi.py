@@ -30,11 +30,12 @@ import torch
 from fairseq.tasks import register_task
 from torch import Tensor
 
-from xling.core.settings import config, ranges
+from xling.core.settings import config, ranges, schedule
 from xling.core.settings.ranges import OneOf, ranged
-from xling.models import objective_constraints
 from xling.models.distributed import processes
-from xling.objectives.base import OBJECTIVES, Loss, Objective, ObjectiveDataset, TaskConfig, XlingTask
+from xling.objectives import OBJECTIVES, mix_settings
+from xling.objectives.base import Loss, Objective, ObjectiveDataset, XlingTask, for_fairseq
+from xling.objectives.base_settings import TaskConfig
 from xling.objectives.dataset import Stream
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 STRETCH = 1024  # batches of a mix that are put in order together
 
 
+@for_fairseq
 @dataclass
 class MultiConfig(TaskConfig):
     """Settings of a mix.
@@ -329,27 +331,22 @@ class XlingMultiTask(XlingTask):
         """
         ranges.check(self.cfg, "", MultiConfig)
         mix = json.loads(self.cfg.objectives)
-        objective_constraints.of_mix(mix, self.data)
+        mix_settings.of_mix(mix, self.data)
         self.weights = {
-            name: objective_constraints.weight_of(name, settings.get("weight", 1))
-            for name, settings in mix.items()
+            name: mix_settings.weight_of(name, settings.get("weight", 1)) for name, settings in mix.items()
         }
         shared = {
             key: str(getattr(self.cfg, key))
             for key in ("data", "langs", "alpha", "tokens_per_sample", "read_chunk", "read_buffer", "seed")
         }
         self.schedules = {
-            name: objective_constraints.schedule_of(name, settings["schedule"])
+            name: schedule.parse(f"objectives.{name}.schedule", settings["schedule"])
             for name, settings in mix.items()
             if settings.get("schedule")
         }
         built = {}
         for name, settings in mix.items():
-            own = {
-                key: str(value)
-                for key, value in settings.items()
-                if key not in objective_constraints.MIX_SETTINGS
-            }
+            own = {key: str(value) for key, value in settings.items() if key not in mix_settings.SETTINGS}
             settings_of = config.from_dict(OBJECTIVES[name].config, shared | own, f"objectives.{name}")
             built[name] = OBJECTIVES[name](settings_of, self.dictionary, self.langs)
         return built
@@ -383,9 +380,9 @@ class XlingMultiTask(XlingTask):
         Summed losses are weighted; in alternation, the weight is the share of batches.
         """
         scale = dict.fromkeys(losses, 1.0) if self.cfg.mode == "alternate" else dict(self.weights)
-        for name, (updates, factors) in self.schedules.items():
+        for name, factors in self.schedules.items():
             if name in scale:
-                scale[name] *= float(np.interp(self.num_updates, updates, factors))
+                scale[name] *= factors.at(self.num_updates)
         if self.cfg.mode == "common":
             sums = [loss.total * scale[name] for name, loss in losses.items()]
             return sum(sums[1:], sums[0]), sum(loss.num for loss in losses.values())

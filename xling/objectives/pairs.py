@@ -13,24 +13,13 @@ import numpy as np
 from xling.core.languages import split_pair
 from xling.data import mixer
 from xling.data.packing import Example
-from xling.objectives.base import TaskConfig
+from xling.objectives.base_settings import PairConfig as PairConfig
 from xling.objectives.dataset import DrawnDataset
 from xling.text import shard_selection
 from xling.text.files import shards
 
 if TYPE_CHECKING:
     from jaxtyping import Int, Integer
-
-
-@dataclass
-class PairConfig(TaskConfig):
-    """Settings of objectives on parallel text.
-
-    Attributes:
-        pairs: pairs separated by commas; empty for all that the data has.
-    """
-
-    pairs: str = ""
 
 
 @dataclass(frozen=True)

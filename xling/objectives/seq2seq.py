@@ -9,7 +9,7 @@ With ``model.lang_first`` sources are ``[lang] x </s>``, and the decoder reads `
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,24 +21,14 @@ from xling.core.sampling import alpha_shares
 from xling.data import mixer
 from xling.data.packing import Example, pack_seq2seq
 from xling.data.symbols import Symbols
-from xling.objectives.base import EOS, Loss, Objective, TaskConfig
+from xling.objectives.base import EOS, Loss, Objective
+from xling.objectives.base_settings import TextConfig as TextConfig
 from xling.objectives.dataset import DrawnDataset, Window
 from xling.objectives.pairs import Pair, PairDataset, Side
 from xling.text.files import shards
 
 if TYPE_CHECKING:
     from jaxtyping import Int, Integer
-
-
-@dataclass
-class TextConfig(TaskConfig):
-    """Settings of objectives on monolingual text with a decoder.
-
-    Attributes:
-        join: join neighbouring sentences of a document into one example as long as they fit.
-    """
-
-    join: bool = False
 
 
 class Text(NamedTuple):

@@ -12,19 +12,17 @@ language tokens as in the other objectives, unlike mT5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xling.core.settings.ranges import PART, OneOf, Range, ranged
 from xling.data import noise
 from xling.data.packing import Example
 from xling.data.symbols import NUM_SENTINELS, Symbols
 from xling.objectives.base import EOS, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
-from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset
+from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextDataset
 from xling.objectives.seq2seq import example as sequences
 
 if TYPE_CHECKING:
@@ -32,23 +30,6 @@ if TYPE_CHECKING:
 
 
 LONGEST = 10  # maximum ratio of text to source length in style=t5, for any corrupted share
-
-
-@dataclass
-class SpanCorruptionConfig(TextConfig):
-    """Settings of the noise.
-
-    Attributes:
-        style: ``xling``, or ``t5`` as in T5's code, see above.
-        join: join neighbouring sentences into one example as long as they fit.
-        corrupt: share of the tokens in spans.
-        span_mean: mean length of a span in tokens.
-    """
-
-    join: bool = True
-    style: str = ranged("xling", OneOf(("xling", "t5")))
-    corrupt: float = ranged(0.15, PART)
-    span_mean: float = ranged(3.0, Range(least=1, words="a number of tokens from 1"))
 
 
 def least_mean(num_tokens: int, share: float, mean: float) -> float:
@@ -89,7 +70,6 @@ class SpanCorruption(Seq2SeqObjective):
     """The span corruption objective: write the spans of a text given the rest of it."""
 
     trial = Trial(shrinks=True, changes=("context",), ignores=("own token", "later tokens"))
-    config = SpanCorruptionConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of joined sentences of a split."""

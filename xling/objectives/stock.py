@@ -19,12 +19,12 @@ from fairseq.data import Dictionary, FairseqDataset, data_utils
 from xling import compat
 from xling.core import languages
 from xling.core.errors import UserError
-from xling.core.settings import schema
 from xling.data.packing import pack_seq2seq
 from xling.data.symbols import Symbols
 from xling.models.generate.decode import Hypothesis, generate_all, source_example
 from xling.models.generate.settings import Search
 from xling.objectives.dataset import NO_LIMIT, batches_of
+from xling.objectives.declared import with_decoder
 from xling.text.files import shards
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class StockCommands:
             stop(
                 UserError(
                     f"xling_{names[0]} trains an encoder, which writes no text",
-                    f"a task with a decoder: {', '.join(f'xling_{name}' for name in sorted(schema.with_decoder()))}",
+                    f"a task with a decoder: {', '.join(f'xling_{name}' for name in sorted(with_decoder()))}",
                     "score the encoder with `xling eval`",
                 )
             )

@@ -9,44 +9,20 @@ Source: Conneau & Lample 2019, section 3.3; Chi et al. 2021 for the form without
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from xling.core.settings.ranges import OneOf, ranged
 from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example
 from xling.objectives.base import BOS, EOS, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
-from xling.objectives.mmlm import MaskConfig, masked_loss, rule_of
-from xling.objectives.pairs import Pair, PairConfig, PairDataset
+from xling.objectives.mmlm import masked_loss, rule_of
+from xling.objectives.pairs import Pair, PairDataset
 
 OVERHEAD = 2
 _BOS, _EOS = np.array([BOS]), np.array([EOS])
-
-
-@dataclass
-class SidesConfig(MaskConfig, PairConfig):
-    """Settings of masked LM on two sides; both are masked as in masked LM.
-
-    Attributes:
-        restart_positions: positions of the second sentence start at 0 again.
-    """
-
-    restart_positions: bool = True
-
-
-@dataclass
-class TlmConfig(SidesConfig):
-    """Settings of TLM.
-
-    Attributes:
-        style: how two sentences are concatenated: ``xlm`` or ``infoxlm``, see above.
-    """
-
-    style: str = ranged("xlm", OneOf(("xlm", "infoxlm")))
 
 
 def example(
@@ -83,7 +59,6 @@ class Tlm(Objective):
     """The TLM objective: masked LM on concatenated aligned sentences."""
 
     trial = Trial(changes=("context", "both sides"), ignores=("own token",))
-    config = TlmConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of pairs of a split."""

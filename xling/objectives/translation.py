@@ -10,54 +10,28 @@ Transformer attends to the vector, while LASER's LSTM reads it at every step).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xling.core.settings.ranges import PART, SHARE, OneOf, ranged
 from xling.data.packing import Example
 from xling.data.symbols import NUM_SENTINELS
-from xling.models import objective_constraints
 from xling.objectives.base import BOS, Loss, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
-from xling.objectives.pairs import Pair, PairConfig
+from xling.objectives.pairs import Pair
 from xling.objectives.seq2seq import (
     Seq2SeqObjective,
     TranslationDataset,
     both_sides,
     sequence_loss,
 )
+from xling.objectives.settings import TranslationConfig
 
 if TYPE_CHECKING:
     from jaxtyping import Int
 
 OVERHEAD = 1
-
-
-@dataclass
-class TranslationConfig(PairConfig):
-    """Settings of translation.
-
-    Attributes:
-        directions: directions such as ``en-de,de-en``; empty for both of every pair.
-        back_translated: binarised directory of back-translated text; its pairs are named with the
-            machine-translated language first.
-        back_share: share of the tokens of an epoch that is back-translated.
-        tag: put the last sentinel in front of back-translated sources, so that the model can distinguish them
-            from genuine ones (Caswell et al. 2019).
-        label_smoothing: share of the target distribution that is spread over all pieces.
-        pooling: pooling of the source for a decoder that reads one vector: ``max``, ``mean``, or empty to
-            read all.
-    """
-
-    directions: str = ""
-    back_translated: str = ""
-    back_share: float = ranged(0.5, PART)
-    tag: bool = False
-    label_smoothing: float = ranged(0.0, SHARE)
-    pooling: str = ranged("", OneOf(("", "max", "mean")))
 
 
 def bottleneck(translated: Example, source: Int[np.ndarray, " length"]) -> Example:
@@ -71,15 +45,16 @@ def bottleneck(translated: Example, source: Int[np.ndarray, " length"]) -> Examp
 class Translation(Seq2SeqObjective):
     """The translation objective."""
 
+    settings: TranslationConfig
+
     trial = Trial(
         mixed_with=("mmlm", "mbart"), changes=("context", "both sides"), ignores=("own token", "later tokens")
     )
-    config = TranslationConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of pairs of a split."""
         cfg, symbols = self.cfg, self.symbols
-        cfg.pairs = objective_constraints.asked_pairs(cfg)
+        cfg.pairs = self.settings.asked_pairs()
 
         def build(pair: Pair, generator: np.random.Generator) -> Example:
             translated = both_sides(pair, symbols)

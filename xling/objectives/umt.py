@@ -17,7 +17,7 @@ returns after ``pool`` other batches with the x made for it, which is part of th
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,14 +27,13 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from xling.core.sampling import rng
-from xling.core.settings.ranges import COUNT, NOT_NEGATIVE, PART, POSITIVE, Range, ranged
 from xling.data.packing import Example, pack_seq2seq
 from xling.models.distributed import processes
 from xling.models.generate.decode import generate_all
 from xling.models.generate.settings import Search
 from xling.objectives.base import EOS, FIRST_PIECE, Loss, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
-from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextConfig, TextDataset, example, sequence_loss
+from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextDataset, example, sequence_loss
 from xling.text import shard_selection, vocab, word_translation
 from xling.text.files import shards
 from xling.text.files.shards import UNK
@@ -44,39 +43,6 @@ if TYPE_CHECKING:
 
 BATCH_TOKENS = 1 << 14  # tokens translated at once; large enough that no training batch is split on a CPU
 SAMPLE = 1 << 24  # tokens of a language in which its pieces are counted
-
-
-@dataclass
-class UmtConfig(TextConfig):
-    """Settings of back-translation.
-
-    Attributes:
-        pairs: pairs such as ``en-fr,en-de``, trained in both directions; empty for every two languages.
-        sample: sample from the distribution instead of taking the best token.
-        top_k: sample from this many best tokens; 0 for all.
-        temperature: temperature of sampling.
-        max_len_a: with ``max_len_b``: outputs are at most ``a * n + b`` tokens.
-        max_len_b: see ``max_len_a``.
-        reuse: how often each translated batch is used.
-        pool: batches that are translated together, by length.
-        own_pieces: number of first updates in which only pieces of the target language are written.
-        own_share: minimum share of a language's text that makes a piece belong to the language.
-        dictionaries: ``en-fr=PATH,fr-en=PATH``.
-        word_by_word: number of first updates in which x is made with ``dictionaries``.
-    """
-
-    pairs: str = ""
-    sample: bool = False
-    top_k: int = ranged(0, NOT_NEGATIVE)
-    temperature: float = ranged(1.0, POSITIVE)
-    max_len_a: float = ranged(1.3, NOT_NEGATIVE)
-    max_len_b: int = ranged(5, COUNT)
-    reuse: int = ranged(1, COUNT)
-    pool: int = ranged(8, COUNT)
-    own_pieces: int = ranged(0, Range(least=0, words="a number of updates from 0"))
-    own_share: float = ranged(0.01, PART)
-    dictionaries: str = ""
-    word_by_word: int = ranged(0, Range(least=0, words="a number of updates from 0"))
 
 
 class BackDataset(TextDataset):
@@ -176,8 +142,6 @@ class Umt(Seq2SeqObjective):
     """The back-translation objective: reconstruct a sentence from the model's own translation of it."""
 
     trial = Trial({"reuse": "2", "pool": "2", "sample": "true", "pairs": "en-ar,en-th"}, makes_sources=True)
-    config = UmtConfig
-    shardable = False
 
     def __init__(self, cfg: Any, dictionary: Any, langs: list[str]) -> None:
         super().__init__(cfg, dictionary, langs)

@@ -16,7 +16,7 @@ import numpy as np
 from xling.data.packing import Example
 from xling.objectives.base import ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
-from xling.objectives.pairs import Pair, PairConfig
+from xling.objectives.pairs import Pair
 from xling.objectives.seq2seq import Seq2SeqObjective, TranslationDataset, both_sides
 from xling.objectives.translation import OVERHEAD
 
@@ -26,7 +26,6 @@ class Xae(Seq2SeqObjective):
     """The XAE objective: translate a sentence, in both directions of every pair."""
 
     trial = Trial(changes=("context", "both sides"), ignores=("own token", "later tokens"))
-    config = PairConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of pairs of a split."""

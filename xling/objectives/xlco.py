@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,7 +40,6 @@ from torch import Tensor, nn
 
 from xling.core.progress import Progress
 from xling.core.sampling import rng
-from xling.core.settings.ranges import COUNT, PART, OneOf, Range, ranged
 from xling.data.masking import MaskRule, choose, corrupt
 from xling.data.packing import Example, pack
 from xling.models.distributed import processes
@@ -49,8 +47,9 @@ from xling.models.network.encoder import Encoder
 from xling.models.network.seq2seq import pool
 from xling.objectives.base import BOS, STAND_IN, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
-from xling.objectives.mmlm import MaskConfig, rule_of
-from xling.objectives.pairs import Pair, PairConfig, PairDataset
+from xling.objectives.mmlm import rule_of
+from xling.objectives.pairs import Pair, PairDataset
+from xling.objectives.settings import XlcoConfig
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int
@@ -59,36 +58,6 @@ OVERHEAD = 2
 RAW, UNIT = 0.25, 0.05  # default temperatures of raw dot products and of cosines
 PROJECTION_STD = 0.02
 DEEP = 24  # number of layers from which InfoXLM contrasts the middle layer
-
-
-@dataclass
-class XlcoConfig(MaskConfig, PairConfig):
-    """Settings of the contrast; the defaults are those of InfoXLM's code.
-
-    Attributes:
-        negatives: source of negatives: a ``queue`` of earlier batches, or the ``batch``.
-        normalise: scale vectors to length 1.
-        layer: layer whose states are contrasted; 0 for layer 8 of 12 and 12 of 24, two thirds up in other
-            models, and the last with ``negatives=batch``.
-        pooling: pooling of a sentence: ``cls``, ``mean`` or ``max``.
-        temperature: divisor of the similarities; 0 for .25 of raw products and .05 of unit vectors.
-        queue_size: number of negatives kept from earlier batches.
-        fill: fill the queue before the first update; otherwise it fills with the keys of the first updates.
-        momentum: momentum of the slow copy of the encoder that computes keys.
-        mix: probability that two neighbouring pairs are joined.
-        margin: margin of ``negatives=batch``.
-    """
-
-    negatives: str = ranged("queue", OneOf(("queue", "batch")))
-    normalise: bool = False
-    layer: int = 0
-    pooling: str = ranged("cls", OneOf(("cls", "max", "mean")))
-    temperature: float = ranged(0.0, Range(least=0, words="a number above 0, or 0 for the default"))
-    queue_size: int = ranged(131_072, COUNT)
-    fill: bool = True
-    momentum: float = ranged(0.9999, PART)
-    mix: float = ranged(1.0, PART)
-    margin: float = ranged(0.3, Range(least=0, most=2, words="a difference of cosines from 0 to 2"))
 
 
 def example(pair: Pair, generator: np.random.Generator) -> Example:
@@ -320,7 +289,6 @@ class Xlco(Objective):
         ignores=(),
         mixed_with=("mmlm", "tlm"),
     )
-    config = XlcoConfig
 
     def __init__(self, cfg: Any, dictionary: Any, langs: list[str]) -> None:
         """Initialise; raises UserError if a setting is unknown or out of range."""

@@ -8,7 +8,6 @@ Source: Huang et al. 2019, section 3.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +21,7 @@ from xling.data.packing import Example
 from xling.objectives.base import BOS, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
 from xling.objectives.dataset import DrawnDataset
-from xling.objectives.mmlm import MaskConfig, masked_loss, rule_of
-from xling.objectives.pairs import PairConfig
+from xling.objectives.mmlm import masked_loss, rule_of
 from xling.text import shard_selection
 from xling.text.files import shards
 
@@ -168,17 +166,11 @@ class AlternatingDataset(DrawnDataset):
         }
 
 
-@dataclass
-class XmlmConfig(MaskConfig, PairConfig):
-    """Settings of XMLM: those of masking and of parallel text."""
-
-
 @objective("xmlm")
 class Xmlm(Objective):
     """The XMLM objective: masked LM on documents that change language at every sentence."""
 
     trial = Trial(changes=("context",), ignores=("own token",))
-    config = XmlmConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of documents of a split."""

@@ -20,9 +20,10 @@ import torch
 from torch import Tensor
 
 from xling.data.packing import Example
-from xling.objectives.base import Loss, Objective, ObjectiveDataset, TaskConfig, objective
+from xling.objectives.base import Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
 from xling.objectives.mmlm import BlockDataset
+from xling.papers import bilm_settings as bilm_settings  # declares it
 from xling.papers.two_way import turned
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ class Bilm(Objective):
     """Forward and backward LM on monolingual text of many languages."""
 
     trial = Trial(changes=("context",), ignores=("own token",))
-    config = TaskConfig
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Blocks of the split in every language of the task."""

@@ -19,14 +19,14 @@ from omegaconf import OmegaConf
 
 from xling.core.errors import UserError
 from xling.core.settings import config
-from xling.models import larger_start, objective_constraints
+from xling.models import larger_start
 from xling.models.distributed import processes
 from xling.models.files import model_weights, training_checkpoint
 from xling.models.model_setting import ENCODER
 from xling.models.network.adapters import is_adapter
 from xling.models.optim.schedules import ScheduleConfig
 from xling.models.shape import ModelConfig, names
-from xling.objectives import OBJECTIVES
+from xling.objectives import OBJECTIVES, mix_settings
 from xling.objectives.multi import MultiConfig
 from xling.static import pieces
 from xling.training.checks import check_sharding, check_side, check_sizes, leaves_embeddings
@@ -213,8 +213,8 @@ def _task_of(cfg: PretrainConfig) -> tuple[str, Any]:
     known = {"data": cfg.data, "langs": ",".join(cfg.langs), "seed": str(cfg.seed)}
     if len(cfg.objectives) == 1:
         ((name, settings),) = cfg.objectives.items()
-        objective_constraints.unscheduled(name, settings)
-        own = {key: value for key, value in settings.items() if key not in objective_constraints.MIX_SETTINGS}
+        mix_settings.unscheduled(name, settings)
+        own = {key: value for key, value in settings.items() if key not in mix_settings.SETTINGS}
         return f"xling_{name}", config.from_dict(OBJECTIVES[name].config, known | own, f"objectives.{name}")
     mix = known | {"objectives": json.dumps(cfg.objectives), "mode": cfg.mix}
     return "xling_multi", config.from_dict(MultiConfig, mix, "objectives")

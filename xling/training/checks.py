@@ -6,25 +6,24 @@ The training itself makes them again, and those of the objectives and of single 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, field, make_dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from xling.core.commands import inputs
 from xling.core.errors import UserError
-from xling.core.settings import config, ranges, schema
-from xling.models import objective_constraints
+from xling.core.settings import config, ranges
 from xling.models.files import model_folder
 from xling.models.model_setting import DECODER, ENCODER
 from xling.models.shape import ModelConfig, wrong_side
+from xling.objectives import declared, mix_settings
+from xling.objectives.base_settings import TaskConfig
 from xling.static.settings import StaticTraining
 from xling.text import shard_selection, vocab
 from xling.text.encoders import check_encoder
 from xling.text.files import nway, shards
-from xling.training.plan import PhasePlan, Plan, check_known, facts_of, resolve
+from xling.training.plan import PhasePlan, Plan, resolve
 from xling.training.settings import PretrainConfig, TrainConfig
-
-_TYPES = {"whole number": int, "number": float, "true or false": bool}
 
 
 def check(cfg: PretrainConfig) -> Plan:
@@ -64,7 +63,7 @@ def check_settings(cfg: PretrainConfig, phases: Sequence[PhasePlan]) -> None:
             f"init_pieces={cfg.init_pieces} is not a static encoder", "an output of xling pretrain static"
         )
     for name in cfg.objectives:
-        check_known(name)
+        declared.find(name)
     for number, phase in enumerate(phases):
         langs, decoder = _check_phase(phase.cfg)
         if cfg.init and not number:
@@ -74,17 +73,16 @@ def check_settings(cfg: PretrainConfig, phases: Sequence[PhasePlan]) -> None:
 def _check_phase(cfg: PretrainConfig) -> tuple[list[str], bool]:
     """Check the objectives of one phase; return its languages, and whether the model has a decoder."""
     data, objectives = Path(cfg.data), settings_of_objectives(cfg)
-    with_decoder = [name for name in objectives if name in schema.with_decoder()]
-    if len(objectives) == len(cfg.objectives):  # else others are of another package
-        check_side(cfg.model, with_decoder)
+    with_decoder = [name for name, settings in objectives.items() if settings.decoder]
+    check_side(cfg.model, with_decoder)
     langs = shard_selection.select_langs(",".join(cfg.langs), data, bool(with_decoder))
     if len(cfg.objectives) == 1:
-        objective_constraints.unscheduled(*next(iter(cfg.objectives.items())))
+        mix_settings.unscheduled(*next(iter(cfg.objectives.items())))
     else:
-        objective_constraints.of_mix(cfg.objectives, data)
-    for name, settings in objectives.items():
-        objective_constraints.of_data(name, settings, langs)
-        objective_constraints.of_model(name, settings, langs, cfg.model)
+        mix_settings.of_mix(cfg.objectives, data)
+    for settings in objectives.values():
+        settings.check_data(langs)
+        settings.check_model(langs, cfg.model)
     if cfg.train.sharding != "none":
         check_sharding(cfg)
     for prefix in (data / lang / split for lang in langs for split in ("train", "valid")):
@@ -93,35 +91,20 @@ def _check_phase(cfg: PretrainConfig) -> tuple[list[str], bool]:
     return langs, bool(with_decoder)
 
 
-def settings_of_objectives(cfg: PretrainConfig) -> dict[str, Any]:
-    """Return the settings of every objective of this package that a training uses.
+def settings_of_objectives(cfg: PretrainConfig) -> dict[str, TaskConfig]:
+    """Return the settings of every objective that a training uses.
 
     Raises:
         UserError: an objective or a setting is unknown, or a value has the wrong type or is out of range.
     """
-    known, built = schema.objectives(), {}
+    built = {}
     shared = {"data": cfg.data, "langs": ",".join(cfg.langs), "seed": str(cfg.seed)}
     for name, settings in cfg.objectives.items():
-        if check_known(name) not in known:
-            continue
-        own = {key: value for key, value in settings.items() if key not in objective_constraints.MIX_SETTINGS}
-        built[name] = config.from_dict(_class_of(known[name]), {**shared, **own}, f"objectives.{name}")
+        own = {key: value for key, value in settings.items() if key not in mix_settings.SETTINGS}
+        built[name] = config.from_dict(declared.find(name), {**shared, **own}, f"objectives.{name}")
         ranges.check(built[name], f"objectives.{name}.")
         check_sizes(built[name].tokens_per_sample, cfg.model, cfg.train)
     return built
-
-
-def _class_of(keys: list[schema.Key]) -> Any:
-    """Build a dataclass of the settings of an objective, whose own class needs torch."""
-    each = [
-        (
-            key.name.rpartition(".")[2],
-            _TYPES.get(key.kind, str),
-            field(default=key.default, metadata={ranges.RANGE: key.range}),
-        )
-        for key in keys
-    ]
-    return make_dataclass("Settings", [("data", str, ""), ("seed", int, 1), *each])
 
 
 def check_sizes(length: int, model: ModelConfig, train: TrainConfig) -> None:
@@ -155,7 +138,7 @@ def check_side(model: ModelConfig, with_decoder: Sequence[str]) -> None:
     if not with_decoder and (name := wrong_side(shape, DECODER)):
         raise UserError(
             f"model.{name} without an objective that has a decoder",
-            f"one of {', '.join(sorted(schema.with_decoder()))}",
+            f"one of {', '.join(declared.with_decoder())}",
             f"leave model.{name} out",
         )
 
@@ -166,8 +149,8 @@ def check_sharding(cfg: PretrainConfig) -> None:
     if cfg.mix == "alternate" and len(cfg.objectives) > 1:
         raise UserError(f"{sharding} with mix=alternate", f"{sharding} with one objective, or with mix=sum")
     for name in cfg.objectives:
-        if not facts_of(name).shardable:
-            others = [other for other in schema.objectives() if facts_of(other).shardable]
+        if not declared.find(name).shardable:
+            others = [other for other, settings in declared.find_all().items() if settings.shardable]
             raise UserError(
                 f"{sharding} with objectives.{name}",
                 f"{sharding} with {', '.join(others)}",

@@ -21,10 +21,10 @@ from typing import Any, TypeVar
 from xling.core import languages, launch
 from xling.core.commands.inputs import MODEL_FILES
 from xling.core.commands.stage_type import load
-from xling.core.errors import UserError, unknown
+from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.registry import plugin_entry_points
-from xling.core.settings import config, schema
+from xling.core.settings import config
+from xling.objectives import declared
 from xling.text import word_translation
 from xling.training import trackers
 from xling.training.settings import PhaseConfig, PretrainConfig, TrainConfig
@@ -97,51 +97,6 @@ class Batches:
                 group = []
         if group:
             yield group
-
-
-@dataclass(frozen=True)
-class Facts:
-    """Properties of an objective that the plan of a training depends on.
-
-    Attributes:
-        settings: names of its settings.
-        decoder: it needs a model with a decoder.
-        shardable: its loss only uses the weights in one forward pass.
-        has_weights: it keeps weights of its own in the model.
-    """
-
-    settings: frozenset[str]
-    decoder: bool
-    shardable: bool
-    has_weights: bool
-
-
-def check_known(name: str) -> str:
-    """Return the name of an objective after checking that this package or another one has it."""
-    known = schema.objectives()
-    added = {
-        point.name.partition(".")[2] for point in plugin_entry_points() if point.name.startswith("objective.")
-    }
-    if name not in known and name not in added:
-        raise unknown("objective", name, sorted({*known, *added}))
-    return name
-
-
-def facts_of(name: str) -> Facts:
-    """Return the facts of an objective; one of another package is imported, and torch with it.
-
-    Raises:
-        UserError: there is no such objective.
-    """
-    if keys := schema.objectives().get(check_known(name)):
-        settings = frozenset(key.name.rpartition(".")[2] for key in keys)
-        decoder, unshardable, has_weights = (
-            name in schema.declaring(line) for line in ("decoder = True", "shardable = False", "modules")
-        )
-        return Facts(settings, decoder, not unshardable, has_weights)
-    entry, base = load("xling.objectives:OBJECTIVES")[name], load("xling.objectives.base:Objective")
-    settings = frozenset(item.name for item in fields(entry.config))
-    return Facts(settings, entry.decoder, entry.shardable, entry.modules is not base.modules)
 
 
 @dataclass(frozen=True)
@@ -318,7 +273,7 @@ def _check_own_weights(phases: Sequence[PhasePlan]) -> None:
     first = phases[0].cfg
     for phase in phases[1:]:
         for name in phase.cfg.objectives:
-            if not facts_of(name).has_weights:
+            if not declared.find(name).has_weights:
                 continue
             if name not in first.objectives or phase.cfg.langs != first.langs:
                 raise UserError(
@@ -333,7 +288,7 @@ def of_phase(cfg: PretrainConfig, name: str, phase: PhaseConfig) -> PretrainConf
     chosen = phase.objectives or {key: {} for key in cfg.objectives}
     objectives = {}
     for objective, settings in chosen.items():
-        known = facts_of(objective).settings
+        known = {item.name for item in fields(declared.find(objective))}
         if foreign := [key for key in common if key not in known and len(chosen) == 1]:
             raise UserError(
                 f"phases.{name}.{foreign[0]} with objectives.{objective}, which has no such setting",
@@ -342,7 +297,9 @@ def of_phase(cfg: PretrainConfig, name: str, phase: PhaseConfig) -> PretrainConf
         applied = {key: value for key, value in common.items() if key in known}
         objectives[objective] = {**cfg.objectives.get(objective, {}), **applied, **settings}
     langs = _langs(phase.langs, name) if phase.langs else cfg.langs
-    if langs != cfg.langs and (cfg.model.lang_embeddings or any(facts_of(key).decoder for key in objectives)):
+    if langs != cfg.langs and (
+        cfg.model.lang_embeddings or any(declared.find(key).decoder for key in objectives)
+    ):
         raise UserError(
             f"phases.{name}.langs with a model that has a vector or a token for each language",
             "the same languages in every phase",
