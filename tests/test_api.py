@@ -195,7 +195,7 @@ def test_tables_come_back_with_their_predictions(tuned: xling.Model, model: Path
         tuned.predict(found, lang="sw")
     with pytest.raises(UserError, match="no column text among id"):
         tuned.predict(frame.select("id"), lang="sw")
-    with pytest.raises(UserError, match="columns text"):
+    with pytest.raises(UserError, match="texts of text"):
         tuned.predict(pl.DataFrame({"text": ["mechi", None]}), lang="sw")
 
 
