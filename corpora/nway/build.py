@@ -71,7 +71,7 @@ def run(cfg: NwayConfig) -> manifest.Manifest:
         raise UserError(f"held_out={cfg.held_out}", "a share from 0 to below 1, for example 0.01")
     if not cfg.data.is_dir():
         raise UserError(f"data={cfg.data} is not a folder", "a folder of aligned text", "see docs/hour.md")
-    inputs = nway_sources.files_of(cfg.data, cfg.sources)
+    inputs = nway_sources.files_of(cfg.data, cfg.sources, cfg.out)
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         return done
     word_ids: dict[str, int] = {}
@@ -112,7 +112,7 @@ def run(cfg: NwayConfig) -> manifest.Manifest:
 
 def _with_progress(cfg: NwayConfig) -> Iterator[nway_sources.Rows]:
     with Progress("corpus nway", unit="rows") as progress:
-        for rows in nway_sources.read(cfg.data, cfg.sources, cfg.langs):
+        for rows in nway_sources.read(cfg.data, cfg.sources, cfg.langs, cfg.out):
             yield rows
             progress.update(len(next(iter(rows.texts.values()))), rows.source)
 

@@ -39,6 +39,7 @@ from xling.text.files.delimited import DELIMITERS, split_row
 
 NAME = "own"
 TABLES = (".tsv", ".csv", ".jsonl", ".parquet", ".tmx")
+_READ_STAGES = ("corpus parallel", "binarize")
 _COMPRESSIONS = (".gz", ".xz", ".zst", ".bz2")
 _SCORED = re.compile(r"(^|[._/-])(dev|devtest|test|valid|validation)([._/-]|$)")
 _MAX_NAMED = 5
@@ -48,23 +49,38 @@ MAX_HELD_OUT = 2000
 Sides = dict[str, list[str | None]]
 
 
-def files_of(data: Path) -> list[Path]:
-    """Return the files that may hold aligned text, without hidden ones and those of a dev or test split."""
+def files_of(data: Path, made: Path | None = None) -> list[Path]:
+    """Return the files that may hold aligned text.
+
+    Hidden ones and those of a dev or test split are left out, and so is what xling has made below the folder, but for
+    sentence pairs and shards.
+
+    Args:
+        data: the folder.
+        made: the output that is being made; what stands beside it is of the same pipeline.
+    """
+    ours = {path.parent.resolve() for path in data.rglob(manifest.FILE_NAME)}
+    left_out = {folder for folder in ours if manifest.stage_of(folder) not in _READ_STAGES}
+    if made is not None:
+        parent = made.resolve().parent
+        left_out.add(parent if data.resolve() in parent.parents else made.resolve())
     return [
         path
         for path in sorted(data.rglob("*"))
         if path.is_file()
         and not any(part.startswith(".") for part in path.relative_to(data).parts)
         and not _SCORED.search(str(path.relative_to(data)))
+        and left_out.isdisjoint(path.resolve().parents)
     ]
 
 
-def rows(data: Path, codes: Sequence[str]) -> Iterator[Sides]:
+def rows(data: Path, codes: Sequence[str], made: Path | None = None) -> Iterator[Sides]:
     """Yield the aligned texts of each set of files, by language.
 
     Args:
         data: the folder.
         codes: the languages, by any usual code.
+        made: as for `files_of`.
 
     Raises:
         UserError: fewer than two languages, or aligned files that differ in length.
@@ -79,7 +95,7 @@ def rows(data: Path, codes: Sequence[str]) -> Iterator[Sides]:
         yield from _rows_of_shards(folder, langs)
     aligned: dict[str, dict[str, Path]] = {}
     alone: list[Path] = []
-    for path in files_of(data):
+    for path in files_of(data, made):
         if any(folder in path.parents for folder in shard_folders):
             continue
         if _format_of(path) in TABLES:
@@ -126,11 +142,13 @@ def _plain_name(name: str) -> str:
 
 def _language_and_stem(path: Path, langs: Sequence[Language]) -> tuple[Language, str] | None:
     """Return the language of a text file and what its name has in common with its counterparts, or None."""
-    name = _plain_name(path.name).removesuffix(".txt")
+    plain = _plain_name(path.name)
+    name = plain.removesuffix(".txt")
     for head, separator, code in _ends(name):
-        if lang := _language(code, langs):
+        # Of other files than plain text the ending itself is the code: news.sw, but not news-sw.html.
+        if (name != plain or separator == ".") and (lang := _language(code, langs)):
             return lang, str(path.parent / f"{head}{separator}*")
-    for place, part in enumerate(path.parts[:-1]):
+    for place, part in enumerate(path.parts[:-1] if name != plain else ()):
         if lang := _language(part, langs):
             return lang, "/".join([*path.parts[:place], "*", *path.parts[place + 1 : -1], name])
     return None

@@ -59,7 +59,8 @@ def read(folder: Path, langs: tuple[str, ...] = ("sw", "en")) -> list[dict[str, 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts(layout: str, tmp_path: Path) -> None:
     write(tmp_path, LAYOUTS[layout])
-    write(tmp_path, {"README.md": "# sw and en", "dev.sw": lines("scored"), "dev.en": lines("scored")})
+    write(tmp_path, {"README.md": "# sw and en", "sw/card.html": "one", "en/card.html": "two\nlines"})
+    write(tmp_path, {"dev.sw": lines("scored"), "dev.en": lines("scored")})
     assert read(tmp_path) == [{"sw": SW, "en": EN}]
 
 
@@ -147,7 +148,7 @@ def test_named_folders_are_read_instead(tmp_path: Path, capsys: pytest.CaptureFi
 def test_held_out_rows_are_not_in_the_output(tmp_path: Path) -> None:
     sw, en = ([f"{word}{i % 90} maneno" for i in range(180)] for word in ("neno", "word"))
     write(tmp_path / "data", {"a.sw": lines(*sw), "a.en": lines(*en)})
-    out = tmp_path / "rows"
+    out = tmp_path / "data/runs/rows"
     published = build.run(
         NwayConfig(tmp_path / "data", out, ("own",), ("sw", "en"), held_out=0.3, min_count=1)
     )
