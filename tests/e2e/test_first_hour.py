@@ -51,7 +51,7 @@ def test_from_own_files_to_predictions(
         "out=runs/encoder",
         "dim=32",
         "bits=12",
-        "encoder.updates=80",
+        "encoder.updates=40",
         "encoder.rows=64",
     )
     assert manifest.read(Path("runs/encoder/rows")).counts["rows"]["own"]["ar"] > 400
@@ -67,7 +67,7 @@ def test_from_own_files_to_predictions(
     run("binarize", "vocab=runs/vocab", *corpora, "out=runs/shards")
     run("pretrain", "data=runs/shards", "out=runs/model", *TINY, "train.updates=5")
     run("eval", "tags", "train=en.train.conll", "test.ar=ar.test.conll", "checkpoint=runs/encoder/encoder",
-        "out=runs/tags", "seeds=1", "fit.epochs=2")  # fmt: skip
+        "out=runs/tags", "seeds=1", "fit.epochs=1", "systems=pretrained,majority")  # fmt: skip
     assert "pretrained" in capsys.readouterr().out
     run("finetune", "classes=topics.tsv", "checkpoint=runs/model", "out=runs/topics", "fit.epochs=1")
     Path("new.txt").write_text("\n".join(arabic[:3]), encoding="utf-8")
