@@ -49,7 +49,7 @@ MAX_HELD_OUT = 2000
 Sides = dict[str, list[str | None]]
 
 
-def files_of(data: Path, made: Path | None = None) -> list[Path]:
+def files_of(data: Path, output: Path | None = None) -> list[Path]:
     """Return the files that may hold aligned text.
 
     Hidden ones and those of a dev or test split are left out, and so is what xling has made below the folder, but for
@@ -57,13 +57,13 @@ def files_of(data: Path, made: Path | None = None) -> list[Path]:
 
     Args:
         data: the folder.
-        made: the output that is being made; what stands beside it is of the same pipeline.
+        output: what is being written; what stands beside it is of the same pipeline.
     """
     ours = {path.parent.resolve() for path in data.rglob(manifest.FILE_NAME)}
     left_out = {folder for folder in ours if manifest.stage_of(folder) not in _READ_STAGES}
-    if made is not None:
-        parent = made.resolve().parent
-        left_out.add(parent if data.resolve() in parent.parents else made.resolve())
+    if output is not None:
+        parent = output.resolve().parent
+        left_out.add(parent if data.resolve() in parent.parents else output.resolve())
     return [
         path
         for path in sorted(data.rglob("*"))
@@ -74,13 +74,13 @@ def files_of(data: Path, made: Path | None = None) -> list[Path]:
     ]
 
 
-def rows(data: Path, codes: Sequence[str], made: Path | None = None) -> Iterator[Sides]:
+def rows(data: Path, codes: Sequence[str], output: Path | None = None) -> Iterator[Sides]:
     """Yield the aligned texts of each set of files, by language.
 
     Args:
         data: the folder.
         codes: the languages, by any usual code.
-        made: as for `files_of`.
+        output: as for `files_of`.
 
     Raises:
         UserError: fewer than two languages, or aligned files that differ in length.
@@ -95,7 +95,7 @@ def rows(data: Path, codes: Sequence[str], made: Path | None = None) -> Iterator
         yield from _rows_of_shards(folder, langs)
     aligned: dict[str, dict[str, Path]] = {}
     alone: list[Path] = []
-    for path in files_of(data, made):
+    for path in files_of(data, output):
         if any(folder in path.parents for folder in shard_folders):
             continue
         if _format_of(path) in TABLES:
@@ -171,17 +171,17 @@ def _rows_of_table(path: Path, langs: Sequence[Language]) -> Iterator[Sides]:
     kind = _format_of(path).removeprefix(".")
     parts = re.split(r"[._-]", _plain_name(path.name).removesuffix(f".{kind}"))
     in_name = list(dict.fromkeys(lang for part in parts if (lang := _language(part, langs))))
-    found = langs if kind == "tmx" else _in_columns(path, kind, langs)
-    if len(found) < 2:
-        found = in_name if len(in_name) == 2 else []
-    if not found:
+    named = langs if kind == "tmx" else _in_columns(path, kind, langs)
+    if len(named) < 2:
+        named = in_name if len(in_name) == 2 else []
+    if not named:
         tell(
             f"corpus nway: {path} is not read: neither columns nor name say two of the languages "
             f"{', '.join(lang.code for lang in langs)}"
         )
-    for other in found[1:]:
+    for other in named[1:]:
         ledger = Ledger()
-        (source,) = PAIR_SOURCES[kind].open(str(path), SourceContext(found[0], other))
+        (source,) = PAIR_SOURCES[kind].open(str(path), SourceContext(named[0], other))
         try:
             pairs = [(src.strip() or None, tgt.strip() or None) for src, tgt, _ in source.rows(ledger)]
         except UserError as error:
@@ -194,7 +194,7 @@ def _rows_of_table(path: Path, langs: Sequence[Language]) -> Iterator[Sides]:
             told = ", ".join(f"{number:,} {reason}" for reason, number in dropped.items())
             tell(f"corpus nway: {path}, {source.uri.partition(':')[0]} rows left out: {told}")
         if pairs:
-            yield {found[0].code: [src for src, _ in pairs], other.code: [tgt for _, tgt in pairs]}
+            yield {named[0].code: [src for src, _ in pairs], other.code: [tgt for _, tgt in pairs]}
 
 
 def _in_columns(path: Path, kind: str, langs: Sequence[Language]) -> list[Language]:

@@ -49,7 +49,7 @@ SOURCES: Registry[Source] = Registry("source of aligned text")
 
 
 def read(
-    data: Path, names: Sequence[str], langs: Sequence[str] = (), made: Path | None = None
+    data: Path, names: Sequence[str], langs: Sequence[str] = (), output: Path | None = None
 ) -> Iterator[Rows]:
     """Yield the rows of the named sources below ``data``; a source whose folder is missing has none.
 
@@ -57,15 +57,15 @@ def read(
         data: the folder.
         names: of sources.
         langs: codes of the only languages to read; all without them.
-        made: the output that is being made, which is no own file.
+        output: what is being written, which is not read.
 
     Raises:
         UserError: an unknown source, or files of a pair that differ in length.
     """
     wanted = {label(code) for code in langs}
     for name in names:
-        found = _own(data, langs, made) if name == own_files.NAME else SOURCES[name].read(data)
-        for rows in found:
+        row_sets = _own(data, langs, output) if name == own_files.NAME else SOURCES[name].read(data)
+        for rows in row_sets:
             if len({len(texts) for texts in rows.texts.values()}) > 1:
                 sizes = ", ".join(f"{lang} {len(texts)}" for lang, texts in rows.texts.items())
                 raise UserError(
@@ -78,20 +78,20 @@ def read(
                 yield Rows(rows.source, texts)
 
 
-def _own(data: Path, langs: Sequence[str], made: Path | None) -> Iterator[Rows]:
+def _own(data: Path, langs: Sequence[str], output: Path | None) -> Iterator[Rows]:
     """Read own files, where the folder has none of the named ones: those have dev and test rows beside them."""
     if named := sorted({path.relative_to(data).parts[0] for path in files_of(data, list(SOURCES))}):
         tell(f"corpus nway: {', '.join(named)} in {data} are read as docs/hour.md says, and no other files")
         return
-    for sides in own_files.rows(data, langs, made):
+    for sides in own_files.rows(data, langs, output):
         yield Rows(own_files.NAME, sides)
 
 
-def files_of(data: Path, names: Sequence[str], made: Path | None = None) -> list[Path]:
+def files_of(data: Path, names: Sequence[str], output: Path | None = None) -> list[Path]:
     """Return the existing files of the named sources."""
     globs = [pattern for name in names if name != own_files.NAME for pattern in SOURCES[name].files]
     named = [path for pattern in globs for path in sorted(data.glob(pattern)) if path.is_file()]
-    return named or (own_files.files_of(data, made) if own_files.NAME in names else [])
+    return named or (own_files.files_of(data, output) if own_files.NAME in names else [])
 
 
 def label(code: str) -> str:

@@ -90,8 +90,10 @@ def kind_of(records: Sequence[Mapping[str, Any]]) -> str:
     """
     names = list(records[0])
     for kind, columns in KINDS.items():
-        found = guessed_columns(names, columns, ())
-        if set(columns) == set(found) and (kind != "tags" or not isinstance(records[0][found["token"]], str)):
+        name_of = guessed_columns(names, columns, ())
+        if set(columns) == set(name_of) and (
+            kind != "tags" or not isinstance(records[0][name_of["token"]], str)
+        ):
             return kind
     if len(names) == len(KINDS["classes"]) and guessed_columns(names, (LABEL,), ()):
         return "classes"
@@ -121,12 +123,12 @@ def cells_of(table: Any, wanted: Sequence[str]) -> list[dict[str, Any]]:
         UserError: a column is not there.
     """
     names = names_of(table)
-    found = guessed_columns(names, wanted, ())
-    if missing := [column for column in wanted if column not in found]:
+    name_of = guessed_columns(names, wanted, ())
+    if missing := [column for column in wanted if column not in name_of]:
         raise UserError(
             f"no column {missing[0]} among {', '.join(names)}", ", ".join(wanted), "rename a column"
         )
-    columns = [_values(table, found[column]) for column in wanted]
+    columns = [_values(table, name_of[column]) for column in wanted]
     return [dict(zip(wanted, row, strict=True)) for row in zip(*columns, strict=True)]
 
 

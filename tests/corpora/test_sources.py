@@ -496,15 +496,3 @@ def test_a_wrong_uri_is_told(uri: str, message: str) -> None:
 def test_shards_of_one_name_are_told_apart() -> None:
     shards = [Shard(name, name, "x") for name in ("a", "b", "a", "a")]
     assert [shard.name for shard in unique_names(shards)] == ["a", "b", "a~2", "a~3"]
-
-
-def test_the_field_of_the_text_may_be_named(tmp_path: Path) -> None:
-    rows = [{"text": "a title", "body": text} for text in TEXTS]
-    (tmp_path / "a.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in [*rows, {"text": "no body"}]))
-    docs, ledger = read(f"jsonl:{tmp_path}/a.jsonl#body")
-    assert [doc.text for doc in docs] == TEXTS
-    assert ledger.dropped == {("read", "no text field"): 1}
-    pl.DataFrame(rows).write_parquet(tmp_path / "a.parquet")
-    assert [doc.text for doc in read(f"parquet:{tmp_path}/a.parquet#body")[0]] == TEXTS
-    with pytest.raises(UserError, match="no column 'bodi'; valid: columns text, body"):
-        read(f"parquet:{tmp_path}/a.parquet#bodi")
