@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import doctest
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import datasets
 import numpy as np
+import polars as pl
 import pytest
 
 import xling
@@ -14,6 +17,7 @@ from xling.core.errors import UserError
 from xling.core.settings import config
 from xling.corpora.toyworld import ToyworldConfig
 from xling.corpora.toyworld import run as toyworld
+from xling.eval.rows import rows_in_memory
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -137,3 +141,102 @@ def test_a_model_of_the_hub_is_opened_where_it_was_converted(
     loaded = xling.load("hf:some/model")
     assert asked == ["hf:some/model"]
     assert isinstance(loaded, xling.Model) and loaded.path == tmp_path
+
+
+TOPICS = [{"text": "mechi kubwa", "label": "sport"}, {"text": "kura mpya", "label": "politics"}]
+
+
+@pytest.fixture(scope="module")
+def tuned(model: Path, tmp_path_factory: pytest.TempPathFactory) -> xling.Model:
+    out = tmp_path_factory.mktemp("tuned") / "topics"
+    return xling.load(model).finetune(out, TOPICS * 8, fit={"epochs": 1})
+
+
+def test_the_examples_of_the_docstrings(
+    model: Path,
+    tuned: xling.Model,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs/model").symlink_to(model)
+
+    class Translator:
+        def translate(self, texts: list[str], **settings: object) -> list[str]:
+            return texts
+
+    from xling import api
+
+    known = {"model": xling.load(model), "tuned": tuned, "mt": Translator(), "xling": xling}
+    for module, number in ((api, 6), (rows_in_memory, 2)):
+        runner = doctest.DocTestRunner()
+        tests = [test for test in doctest.DocTestFinder().find(module) if test.examples]
+        for test in tests:
+            test.globs.update(known)
+            runner.run(test)
+        assert len(tests) == number and not runner.failures, capsys.readouterr().out
+
+
+def test_tables_come_back_with_their_predictions(tuned: xling.Model, model: Path) -> None:
+    texts = ["mechi kubwa", "kura mpya"]
+    expected = tuned.predict(texts, lang="sw")
+    frame = pl.DataFrame({"id": [1, 2], "tweet": texts})
+    found = tuned.predict(frame, lang="sw")
+    assert isinstance(found, pl.DataFrame) and found.columns == ["id", "tweet", "prediction"]
+    assert found["prediction"].to_list() == expected and frame.columns == ["id", "tweet"]
+    data = datasets.Dataset.from_dict({"text": texts})
+    made = tuned.predict(data, lang="sw")
+    assert isinstance(made, datasets.Dataset) and list(made["prediction"]) == expected
+    plain = xling.load(model)
+    np.testing.assert_array_equal(plain.encode(frame, lang="sw"), plain.encode(texts, lang="sw"))
+    with pytest.raises(UserError, match="a column prediction"):
+        tuned.predict(found, lang="sw")
+    with pytest.raises(UserError, match="no column text among id"):
+        tuned.predict(frame.select("id"), lang="sw")
+    with pytest.raises(UserError, match="texts of text"):
+        tuned.predict(pl.DataFrame({"text": ["mechi", None]}), lang="sw")
+
+
+def test_rows_of_a_table_are_those_of_its_file(tuned: xling.Model, tmp_path: Path) -> None:
+    file = tmp_path / "sw.test.tsv"
+    file.write_text("text\tlabel\n" + "".join(f"{row['text']}\t{row['label']}\n" for row in TOPICS))
+    settings = {"systems": ["pretrained"]}
+    expected = tuned.evaluate(classes=str(file), **settings)
+    features = datasets.Features(
+        {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["sport", "politics"])}
+    )
+    data = datasets.Dataset.from_dict(
+        {"text": [row["text"] for row in TOPICS], "label": [0, 1]}, features=features
+    )
+    for rows in (TOPICS, pl.DataFrame(TOPICS), data):
+        scores = tuned.evaluate(rows=rows, lang="swh", **settings)
+        assert [(s.lang, s.metric, s.value) for s in scores] == [
+            (s.lang, s.metric, s.value) for s in expected
+        ]
+
+
+def test_numbers_of_classes_are_read_as_their_names(tmp_path: Path) -> None:
+    tags = datasets.Sequence(datasets.ClassLabel(names=["O", "B-PER"]))
+    features = datasets.Features({"tokens": datasets.Sequence(datasets.Value("string")), "ner_tags": tags})
+    data = datasets.Dataset.from_dict(
+        {"tokens": [["Amina", "alifika"]], "ner_tags": [[1, 0]]}, features=features
+    )
+    assert rows_in_memory.records_of(data) == [{"tokens": ["Amina", "alifika"], "ner_tags": ["B-PER", "O"]}]
+    assert rows_in_memory.write(data, tmp_path / "sw.train.jsonl") == "tags"
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([], "no rows"),
+        ("a text", "type str"),
+        ([{"text": "a"}], "with the columns text"),
+        ([{"x": 1, "y": 2, "z": 3}], "with the columns x, y, z"),
+    ],
+)
+def test_rows_that_are_no_rows(rows: object, message: str, model: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=message):
+        xling.load(model).finetune(tmp_path / "out", rows)  # type: ignore[arg-type]
+    assert not (tmp_path / "out.rows").exists()

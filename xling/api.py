@@ -10,22 +10,28 @@ Example::
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from xling.core import languages
 from xling.core.commands import call, inputs, runner
 from xling.core.errors import UserError
 from xling.core.output import manifest
+from xling.eval.rows import rows_in_memory
 
 if TYPE_CHECKING:
+    import datasets
     import numpy as np
+    import polars
     from jaxtyping import Float32
 
     from xling.eval.scores.score_file import Score
+
+Table: TypeAlias = "datasets.Dataset | polars.DataFrame"
+Rows: TypeAlias = "Table | Sequence[Mapping[str, Any]]"
 
 
 @dataclass(frozen=True)
@@ -39,12 +45,12 @@ class Model:
     path: Path
 
     def encode(
-        self, texts: Sequence[str], lang: str = "en", layer: int = -1, pooling: str = "mean"
+        self, texts: Sequence[str] | Table, lang: str = "en", layer: int = -1, pooling: str = "mean"
     ) -> Float32[np.ndarray, "texts dim"]:
         """Compute one vector for each text.
 
         Args:
-            texts: any number; a text longer than the model's positions is cut.
+            texts: any number, or a table with a column ``text``. A text longer than the model's positions is cut.
             lang: language of the texts. Only models with language embeddings and static encoders use it.
             layer: hidden layer, -1 for the last, 0 for the input embeddings.
             pooling: ``mean`` or ``max`` over the sub-words, or ``cls``. A model of sentence-transformers makes the
@@ -55,9 +61,15 @@ class Model:
 
         Raises:
             UserError: an unknown language, layer or pooling.
+
+        Example:
+            >>> model.encode(["Habari ya asubuhi.", "Good morning."], lang="sw").shape
+            (2, 32)
         """
         if isinstance(texts, str):
             raise UserError("texts is one string", "a list of texts", "encode([text])")
+        if rows_in_memory.is_table(texts):
+            texts = [row["text"] for row in rows_in_memory.cells_of(texts, ("text",))]
         vectors: Float32[np.ndarray, "texts dim"] = self._encoder.embed(
             texts, languages.get(lang).code, layer, pooling
         )
@@ -78,6 +90,10 @@ class Model:
 
         Raises:
             UserError: the model has no decoder, or was not trained on one of the languages.
+
+        Example:
+            >>> len(mt.translate(["Habari.", ""], src="en", tgt="ar", beam=1))
+            2
         """
         if isinstance(texts, str):
             raise UserError("texts is one string", "a list of texts", "translate([text], ...)")
@@ -92,6 +108,8 @@ class Model:
         suites: str | Sequence[str] = (),
         data: Path | str | None = None,
         out: Path | str | None = None,
+        rows: Rows | None = None,
+        lang: str = "en",
         **settings: Any,
     ) -> list[Score]:
         """Score the model on evaluation suites, next to its controls.
@@ -101,6 +119,9 @@ class Model:
                 ``tags=``, ``classes=`` and so on, with ``train=`` and ``test={"sw": ...}``.
             data: folder of the suites' files; the default is the folder that XLING_DATA names.
             out: folder for predictions, scores and tables. Without it they are deleted afterwards.
+            rows: labelled rows to score in place of a suite: a ``datasets.Dataset``, a polars frame, or a list of
+                mappings. Their columns are named as in own files, for example ``text`` and ``label``.
+            lang: language of ``rows``.
             settings: further settings of ``xling eval``, for example ``langs=("en", "sw")`` or ``fit={"epochs": 3}``.
 
         Returns:
@@ -108,9 +129,20 @@ class Model:
 
         Raises:
             UserError: an unknown suite or setting, or rows that are missing.
+
+        Example:
+            >>> rows = [{"text": "mechi kubwa", "label": "sport"}, {"text": "kura mpya", "label": "politics"}]
+            >>> scores = tuned.evaluate(rows=rows, lang="sw", systems=["pretrained"])
+            >>> [(score.lang, score.metric) for score in scores]
+            [('sw', 'accuracy')]
         """
         names = (suites,) if isinstance(suites, str) else tuple(suites)
         with tempfile.TemporaryDirectory() as scratch:
+            if rows is not None:
+                file = Path(
+                    scratch if out is None else f"{out}.rows", f"{languages.get(lang).code}.test.jsonl"
+                )
+                settings[rows_in_memory.write(rows, file)] = file
             folder = Path(out) if out is not None else Path(scratch) / "eval"
             given = {
                 "suites": names,
@@ -125,35 +157,67 @@ class Model:
             )
         return scores
 
-    def finetune(self, out: Path | str, **settings: Any) -> Model:
-        """Fine-tune the model on a suite or on own labelled files, and return the result.
+    def finetune(self, out: Path | str, rows: Rows | None = None, lang: str = "en", **settings: Any) -> Model:
+        """Fine-tune the model on a suite, on own labelled files, or on rows, and return the result.
 
         Args:
             out: folder to publish.
+            rows: labelled rows: a ``datasets.Dataset``, a polars frame, or a list of mappings. Their columns say what
+                is learned: ``text`` and ``label``; ``text_a``, ``text_b`` and ``label``; or ``tokens`` and ``tags``.
+                They are kept in the folder ``OUT.rows``.
+            lang: language of ``rows``.
             settings: those of ``xling finetune``, for example ``tags="en.train.conll"`` or ``suite="xnli"``.
 
         Raises:
             UserError: an unknown setting, or rows that are missing.
+
+        Example:
+            >>> rows = [{"text": "a match", "label": "sport"}, {"text": "a vote", "label": "politics"}] * 4
+            >>> topics = model.finetune("runs/topics", rows, fit={"epochs": 1})
+            >>> topics.path.name
+            'topics'
         """
+        if rows is not None:
+            file = Path(f"{out}.rows", f"{languages.get(lang).code}.train.jsonl")
+            settings[rows_in_memory.write(rows, file)] = file
         call.stage("finetune", {"checkpoint": self.path, "out": Path(out), **_plain(settings)})
         return Model(Path(out))
 
-    def predict(self, texts: Sequence[Any], lang: str = "en") -> list[Any]:
+    @overload
+    def predict(self, texts: Sequence[Any], lang: str = "en") -> list[Any]: ...
+
+    @overload
+    def predict(self, texts: Table, lang: str = "en") -> Table: ...
+
+    def predict(self, texts: Sequence[Any] | Table, lang: str = "en") -> list[Any] | Table:
         """Label texts with a fine-tuned model.
 
         Args:
-            texts: texts; for pairs and spans tuples of two texts; for tags texts or lists of words.
+            texts: texts; for pairs and spans tuples of two texts; for tags texts or lists of words. Or a
+                ``datasets.Dataset`` or polars frame with such columns.
             lang: language of the texts.
 
         Returns:
-            For each text its class or answer; for tags a list of (word, tag).
+            For each text its class or answer; for tags a list of (word, tag). Of a table the same table with one more
+            column, ``prediction``; for tags it has a list of tags.
 
         Raises:
             UserError: the model is not fine-tuned, an unknown language, or an empty text.
+
+        Example:
+            >>> tuned.predict(["mechi kubwa"], lang="sw")[0] in ("sport", "politics")
+            True
+            >>> import polars
+            >>> tuned.predict(polars.DataFrame({"text": ["mechi kubwa"]}), lang="sw").columns
+            ['text', 'prediction']
         """
         if isinstance(texts, str):
             raise UserError("texts is one string", "a list of texts", "predict([text])")
         labeller = self._labeller
+        if rows_in_memory.is_table(texts):
+            cells = rows_in_memory.cells_of(texts, labeller.columns)
+            answers = labeller.answers([labeller.cells_of(row) for row in cells], lang)
+            return rows_in_memory.with_column(texts, "prediction", [_label_of(answer) for answer in answers])
         answers = labeller.answers([labeller.cells_of(text) for text in texts], lang)
         return [_answer_of(answer) for answer in answers]
 
@@ -190,6 +254,11 @@ def _answer_of(answer: dict[str, Any]) -> Any:
     return answer["answer"] if "answer" in answer else answer["label"]
 
 
+def _label_of(answer: dict[str, Any]) -> Any:
+    """Return an answer as the cell of a table."""
+    return answer["tags"] if "tags" in answer else _answer_of(answer)
+
+
 def load(checkpoint: Path | str) -> Model:
     """Open a trained model.
 
@@ -199,6 +268,10 @@ def load(checkpoint: Path | str) -> Model:
 
     Raises:
         UserError: there is no checkpoint, its type is not supported, or it was changed since it was published.
+
+    Example:
+        >>> load("runs/model").encode(["Habari."], lang="sw").dtype
+        dtype('float32')
     """
     if str(checkpoint).startswith(inputs.HUB_PREFIX):
         return Model(Path(runner.load(inputs.HUB_IMPORTER)(str(checkpoint))))

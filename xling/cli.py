@@ -5,6 +5,7 @@ Usage::
     xling STAGE [RECIPE.yaml] [key=value ...]     run one stage
     xling run PIPELINE.yaml [key=value ...]       run a pipeline of stages
     xling quickstart [key=value ...]              run recipes/quickstart.yaml
+    xling encoder data=FOLDER langs=sw,en [...]   run recipes/encoder.yaml: an encoder of your own translated text
     xling run PIPELINE.yaml --dry-run             print its steps, what each needs and may cost; run nothing
     xling config STAGE [RECIPE.yaml] [...]        print the resolved settings and stop
     xling config run PIPELINE.yaml [...]          the same for every step of a pipeline
@@ -50,7 +51,7 @@ from xling.core.commands import help as manual
 from xling.core.commands.machine_errors import is_of_machine, machine_error
 from xling.core.commands.pipeline import recipes
 from xling.core.commands.runner import STAGES, Stage, load, run_local
-from xling.core.commands.table import OTHER_WORDS
+from xling.core.commands.table import NAMED_PIPELINES, OTHER_WORDS
 from xling.core.errors import UserError, nearest, unknown
 from xling.core.output import digests, manifest
 from xling.core.output.command_result import Answer, Rows, as_json, tell, visible
@@ -202,12 +203,12 @@ def dispatch(arguments: list[str]) -> Any:
     # With --json nothing but the answer reaches standard output.
     with contextlib.redirect_stdout(sys.stderr if as_json else sys.stdout):
         goal = "run"
-        if word == "config" and rest[:1] in (["run"], ["quickstart"]):
+        if word == "config" and rest[:1] and rest[0] in ("run", *NAMED_PIPELINES):
             goal, word, rest = "config", rest[0], rest[1:]
-        elif DRY_RUN in rest and word in ("run", "quickstart"):
+        elif DRY_RUN in rest and word in ("run", *NAMED_PIPELINES):
             goal, rest = "outline", [each for each in rest if each != DRY_RUN]
-        if word == "quickstart":
-            return run_pipeline(recipes()["quickstart"], rest, as_json, goal)
+        if word in NAMED_PIPELINES:
+            word, rest = "run", [word, *rest]
         if word == "run":
             if not rest or rest[0] in HELP:
                 return manual.list_pipelines()

@@ -135,6 +135,7 @@ def table() -> Iterator[tuple[str, str]]:
     others = {
         "run": [*recipes()],
         "quickstart": ["out="],
+        "encoder": ["data=", "langs=", "out=", "minutes="],
         "config": [],
         "recipes": [],
         "schema": [],

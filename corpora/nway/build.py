@@ -17,6 +17,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.progress import Progress
 from xling.core.settings.codes import Lang
+from xling.corpora.nway import own_files
 from xling.corpora.nway import sources as nway_sources
 from xling.text.files.nway import STAGE, RowSet, write_texts
 from xling.text.words.features import FEATURES_VERSION, hash_features, split_tokens
@@ -34,7 +35,11 @@ class NwayConfig:
         data: folder of the aligned text; its layout is in docs/hour.md.
         out: directory to publish.
         sources: names in `xling.corpora.nway.sources.SOURCES`; those whose folders are missing are skipped.
-            ``ntrex`` and ``tatoeba`` are not among the defaults, because suites score them.
+            ``ntrex`` and ``tatoeba`` are not among the defaults, because suites score them. ``own`` reads one's own
+            files, see `xling.corpora.nway.own_files`.
+        langs: the only languages to read; all without it. ``own`` needs it.
+        held_out: share of the rows that is not in the output but in its folder ``held_out``, a JSON lines file for each
+            language with the first one, to be scored; at most 2,000 texts.
         min_count: minimum occurrences of a word; rarer ones are removed from the rows.
         max_words: maximum words of a text; longer ones are dropped.
         keep_texts: languages whose texts are kept as they are, for the ``teacher`` of ``xling pretrain static``.
@@ -47,6 +52,8 @@ class NwayConfig:
         "bible", "seed", "multi30k", "mafand", "nli", "indian", "bli", "stories", "udhr", "para_extra",
         "po",
     )  # fmt: skip
+    langs: tuple[Lang, ...] = ()
+    held_out: float = 0.0
     min_count: int = 2
     max_words: int = 400
     keep_texts: tuple[Lang, ...] = ()
@@ -64,28 +71,26 @@ def run(cfg: NwayConfig) -> manifest.Manifest:
             raise UserError(f"{name}={getattr(cfg, name)}", "a whole number from 1")
     if cfg.features != FEATURES_VERSION:
         raise UserError(f"features={cfg.features}", f"only {FEATURES_VERSION}", "leave it out")
+    if not 0 <= cfg.held_out < 1:
+        raise UserError(f"held_out={cfg.held_out}", "a share from 0 to below 1, for example 0.01")
     if not cfg.data.is_dir():
         raise UserError(f"data={cfg.data} is not a folder", "a folder of aligned text", "see docs/hour.md")
-    inputs = nway_sources.files_of(cfg.data, cfg.sources)
+    inputs = nway_sources.files_of(cfg.data, cfg.sources, cfg.out)
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         return done
     word_ids: dict[str, int] = {}
-    row_sets, kept_texts = [], []
-    for rows in _with_progress(cfg):
-        row_sets.append(_number_words(rows, word_ids, cfg.max_words))
-        kept_texts.append({lang: rows.texts[lang] for lang in cfg.keep_texts if lang in rows.texts})
-    if missing := [
-        lang for lang in cfg.keep_texts if row_sets and not any(lang in kept for kept in kept_texts)
-    ]:
+    row_sets, kept_texts, scored = _read_rows(cfg, word_ids)
+    if not any(len(row_set.words) for row_set in row_sets):
         raise UserError(
-            f"keep_texts={','.join(cfg.keep_texts)}, and no text below {cfg.data} is in {', '.join(missing)}",
-            "languages of the aligned text",
+            f"no aligned text below {cfg.data}" + f" in {', '.join(cfg.langs)}" * bool(cfg.langs),
+            "translated text, as docs/guides/own_files.md or docs/hour.md lays it out",
+            "check data= and langs=; unaligned documents become pairs with xling corpus bitext",
         )
-    if not row_sets:
+    if cfg.held_out and not any(texts for sides in scored for texts in sides.values()):
         raise UserError(
-            f"no aligned text below {cfg.data}",
-            "one of the folders of docs/hour.md, for example bible/ or seed/",
-            "check data=",
+            f"held_out={cfg.held_out} holds out none of the rows of {cfg.data}",
+            "a share that leaves some rows to score",
+            "give more text, or a larger share, for example held_out=0.1",
         )
     counts = sum(
         (np.bincount(row_set.words, minlength=len(word_ids)) for row_set in row_sets),
@@ -100,6 +105,8 @@ def run(cfg: NwayConfig) -> manifest.Manifest:
         for number, kept in enumerate(kept_texts):
             for lang, texts in kept.items():
                 write_texts(publication.path, number, lang, texts)
+        if cfg.held_out:
+            publication.counts["held_out"] = own_files.write_held_out(publication.path / "held_out", scored)
         publication.counts |= {"words": len(words), "rare_words": int((~is_kept).sum())}
         publication.counts["rows"] = _counts_of_sources(row_sets)
     return manifest.read(cfg.out)
@@ -107,9 +114,28 @@ def run(cfg: NwayConfig) -> manifest.Manifest:
 
 def _with_progress(cfg: NwayConfig) -> Iterator[nway_sources.Rows]:
     with Progress("corpus nway", unit="rows") as progress:
-        for rows in nway_sources.read(cfg.data, cfg.sources):
+        for rows in nway_sources.read(cfg.data, cfg.sources, cfg.langs, cfg.out):
             yield rows
             progress.update(len(next(iter(rows.texts.values()))), rows.source)
+
+
+def _read_rows(
+    cfg: NwayConfig, word_ids: dict[str, int]
+) -> tuple[list[RowSet], list[own_files.Sides], list[own_files.Sides]]:
+    """Return the rows of each source, their texts in the languages of ``keep_texts``, and the rows held out."""
+    row_sets, kept_texts, scored = [], [], []
+    for rows in _with_progress(cfg):
+        learned, held = own_files.split_held_out(rows.texts, cfg.held_out, scored)
+        row_sets.append(_number_words(nway_sources.Rows(rows.source, learned), word_ids, cfg.max_words))
+        kept_texts.append({lang: learned[lang] for lang in cfg.keep_texts if lang in learned})
+        scored.append(held)
+    missing = [lang for lang in cfg.keep_texts if not any(lang in kept for kept in kept_texts)]
+    if missing and row_sets:
+        raise UserError(
+            f"keep_texts={','.join(cfg.keep_texts)}, and no text below {cfg.data} is in {', '.join(missing)}",
+            "languages of the aligned text",
+        )
+    return row_sets, kept_texts, scored
 
 
 def _number_words(rows: nway_sources.Rows, ids: dict[str, int], max_words: int) -> RowSet:

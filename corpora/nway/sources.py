@@ -1,5 +1,7 @@
 """Sources of aligned text in many languages, in folders of a data directory as described in docs/hour.md.
 
+``own`` stands for files of one's own (`xling.corpora.nway.own_files`).
+
 Text that a suite scores is not read by default: not ``sib200``, ``xquad``, ``xcopa`` and ``ud``, not the dev
 and test rows of ``nli``, not the test words of ``bli``. ``ntrex`` and ``tatoeba`` are read when they are
 named; the retrieval scores of such an encoder on them are then meaningless.
@@ -15,7 +17,9 @@ from pathlib import Path
 
 from xling.core import languages
 from xling.core.errors import UserError
+from xling.core.output.command_result import tell
 from xling.core.registry import Registry
+from xling.corpora.nway import own_files
 from xling.text.files import corpus_reader
 
 Texts = list[str | None]
@@ -48,14 +52,24 @@ _STORY_COLLECTIONS = {"global_asp": "asp", "pratham": "pb", "global_pb": "pb"}
 SOURCES: Registry[Source] = Registry("source of aligned text")
 
 
-def read(data: Path, names: Sequence[str]) -> Iterator[Rows]:
+def read(
+    data: Path, names: Sequence[str], langs: Sequence[str] = (), output: Path | None = None
+) -> Iterator[Rows]:
     """Yield the rows of the named sources below ``data``; a source whose folder is missing has none.
+
+    Args:
+        data: the folder.
+        names: of sources.
+        langs: codes of the only languages to read; all without them.
+        output: what is being written, which is not read.
 
     Raises:
         UserError: an unknown source, or files of a pair that differ in length.
     """
+    wanted = {label(code) for code in langs}
     for name in names:
-        for rows in SOURCES[name].read(data):
+        row_sets = _own(data, langs, output) if name == own_files.NAME else SOURCES[name].read(data)
+        for rows in row_sets:
             if len({len(texts) for texts in rows.texts.values()}) > 1:
                 sizes = ", ".join(f"{lang} {len(texts)}" for lang, texts in rows.texts.items())
                 raise UserError(
@@ -63,13 +77,25 @@ def read(data: Path, names: Sequence[str]) -> Iterator[Rows]:
                     "as many lines in every language",
                     "get the files again",
                 )
-            yield rows
+            texts = {lang: texts for lang, texts in rows.texts.items() if not wanted or lang in wanted}
+            if len(texts) > 1:
+                yield Rows(rows.source, texts)
 
 
-def files_of(data: Path, names: Sequence[str]) -> list[Path]:
+def _own(data: Path, langs: Sequence[str], output: Path | None) -> Iterator[Rows]:
+    """Read own files, where the folder has none of the named ones: those have dev and test rows beside them."""
+    if named := sorted({path.relative_to(data).parts[0] for path in files_of(data, list(SOURCES))}):
+        tell(f"corpus nway: {', '.join(named)} in {data} are read as docs/hour.md says, and no other files")
+        return
+    for sides in own_files.rows(data, langs, output):
+        yield Rows(own_files.NAME, sides)
+
+
+def files_of(data: Path, names: Sequence[str], output: Path | None = None) -> list[Path]:
     """Return the existing files of the named sources."""
-    globs = [pattern for name in names for pattern in SOURCES[name].files]
-    return [path for pattern in globs for path in sorted(data.glob(pattern)) if path.is_file()]
+    globs = [pattern for name in names if name != own_files.NAME for pattern in SOURCES[name].files]
+    named = [path for pattern in globs for path in sorted(data.glob(pattern)) if path.is_file()]
+    return named or (own_files.files_of(data, output) if own_files.NAME in names else [])
 
 
 def label(code: str) -> str:

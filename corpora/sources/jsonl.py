@@ -1,4 +1,4 @@
-"""Source ``jsonl:GLOB``: one JSON object per line with a ``text`` field, plain or compressed."""
+"""Source ``jsonl:GLOB[#FIELD]``: one JSON object per line with a ``text`` or the named field, plain or compressed."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from xling.corpora.sources.source import (
     SourceExample,
     admit,
     declared_lang,
+    local_shards,
     paragraphs,
 )
 from xling.corpora.sources.values import as_date, as_name, as_text
@@ -29,9 +30,26 @@ _DATE_FIELDS = ("date", "timestamp", "ts", "date_download", "warc-date")
 FIELDS = (*TEXT_FIELDS, *_URL_FIELDS, *_LANG_FIELDS, *_DATE_FIELDS, "meta")
 
 
+class WithField(LocalFiles):
+    """Files of named fields; the one with the text may be named after ``#``."""
+
+    @property
+    def field(self) -> str:
+        """The field after ``#``, "" for the usual ones."""
+        return self.rest.partition("#")[2]
+
+    def shards(self) -> list[Shard]:
+        """Return one shard per file, by name.
+
+        Raises:
+            UserError: no file matches.
+        """
+        return local_shards(self.uri, self.rest.partition("#")[0])
+
+
 @SOURCES.register("jsonl")
-class Jsonl(LocalFiles):
-    """JSON lines; the text is in the first of several fields in use, such as ``text``."""
+class Jsonl(WithField):
+    """JSON lines; the text is in the named field, or in the first of several in use, such as ``text``."""
 
     endings = (".jsonl", ".json")
 
@@ -49,19 +67,20 @@ class Jsonl(LocalFiles):
             if not line.strip():
                 continue
             row = read_json(line, ledger)
-            if kept := from_row(row, f"{shard.name}/{number}", shard.source, ledger):
+            if kept := from_row(row, f"{shard.name}/{number}", shard.source, ledger, self.field):
                 yield kept
 
 
-def from_row(row: Any, name: str, source: str, ledger: Ledger) -> Document | None:
+def from_row(row: Any, name: str, source: str, ledger: Ledger, field: str = "") -> Document | None:
     """Return the document in a row of JSON, Parquet or a data set; None, and count a drop, if it has none."""
+    text_fields = (field,) if field else TEXT_FIELDS
     if not isinstance(row, dict):
         count_refused(name, source, "not a JSON object", ledger)
         return None
-    if not any(key in row for key in TEXT_FIELDS):
+    if not any(key in row for key in text_fields):
         count_refused(name, source, "no text field", ledger)
         return None
-    given = [row[key] for key in TEXT_FIELDS if row.get(key) is not None]
+    given = [row[key] for key in text_fields if row.get(key) is not None]
     text = next(filter(None, map(as_text, given)), "")
     if not text and None in map(as_text, given):
         count_refused(name, source, "not text", ledger)

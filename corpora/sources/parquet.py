@@ -1,4 +1,4 @@
-"""``parquet:GLOB``: Parquet files with a ``text`` column, for example a corpus that xling made."""
+"""``parquet:GLOB[#COLUMN]``: Parquet files with a ``text`` or the named column, such as a corpus that xling made."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from xling.core.errors import UserError
 from xling.corpora.common.parquet_rows import DAMAGE, read_rows
-from xling.corpora.sources.jsonl import FIELDS, count_refused, from_row
-from xling.corpora.sources.source import SOURCES, LocalFiles, Shard, SourceExample
+from xling.corpora.sources.jsonl import FIELDS, WithField, count_refused, from_row
+from xling.corpora.sources.source import SOURCES, Shard, SourceExample
 from xling.text.document import Document, Ledger
 
 
 @SOURCES.register("parquet")
-class Parquet(LocalFiles):
+class Parquet(WithField):
     """Rows of Parquet files, read in batches; the fields are those of `xling.corpora.sources.jsonl`."""
 
     endings = (".parquet",)
@@ -31,17 +32,22 @@ class Parquet(LocalFiles):
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a row."""
         try:
-            for number, row in enumerate(read_rows(self.context.local(shard), _fields)):
+            for number, row in enumerate(read_rows(self.context.local(shard), self._fields)):
                 name = f"{shard.name}/{number}"
                 if row is None:
                     count_refused(name, shard.source, "damaged row group", ledger)
-                elif kept := from_row(row, name, shard.source, ledger):
+                elif kept := from_row(row, name, shard.source, ledger, self.field):
                     yield kept
         except DAMAGE as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             count_refused(shard.name, shard.source, "damaged Parquet file", ledger)
 
-
-def _fields(names: Sequence[str]) -> list[str]:
-    return [name for name in names if name in FIELDS] or list(names[:1])
+    def _fields(self, names: Sequence[str]) -> list[str]:
+        if self.field and self.field not in names:
+            raise UserError(
+                f"{self.uri}: no column {self.field!r}",
+                f"columns {', '.join(names)}"[:300],
+                "correct the name after #",
+            )
+        return [name for name in names if name in FIELDS or name == self.field] or list(names[:1])

@@ -15,6 +15,7 @@ import pytest
 
 from xling import cli
 from xling.core.commands import pipeline
+from xling.core.commands.table import NAMED_PIPELINES
 from xling.core.errors import UserError
 from xling.slurm.sweep import expand
 
@@ -29,7 +30,6 @@ OTHERS = {
     "new",
     "why-rerun",
     "config",
-    "quickstart",
     "--version",
     "STAGE",
 }
@@ -53,6 +53,8 @@ def check(words: list[str]) -> None:
     """Resolve a command as ``xling`` does, and stop before it runs."""
     if not words or words[0] in OTHERS or {"--help", "--list"} & set(words):
         return
+    if words[0] in NAMED_PIPELINES:
+        words = ["run", *words]
     words = [word for word in words if word not in ("--dry-run", "--json") and not PLACEHOLDER.match(word)]
     if words[0] != "run":
         for each in expand(words):

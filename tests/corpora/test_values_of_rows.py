@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from xling.core import languages
+from xling.core.errors import UserError
 from xling.corpora.parallel.sources import SourceContext, open_sources
 from xling.corpora.sources.source import Context, open_source
 from xling.corpora.sources.values import as_date, as_text
@@ -167,3 +168,14 @@ def test_a_damaged_row_group_costs_its_rows(tmp_path):
     assert dropped == {"malformed": 2}
     path.write_bytes(data[:-20])
     assert documents(f"parquet:{path}") == ([], {"damaged Parquet file": 1})
+
+
+def test_the_field_of_the_text_may_be_named(tmp_path):
+    rows = [{"text": "a title", "body": text} for text in TEXTS]
+    (tmp_path / "a.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in [*rows, {"text": "no body"}]))
+    docs, dropped = documents(f"jsonl:{tmp_path}/a.jsonl#body")
+    assert [doc.text for doc in docs] == TEXTS and dropped == {"no text field": 1}
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    assert [doc.text for doc in documents(f"parquet:{tmp_path}/a.parquet#body")[0]] == TEXTS
+    with pytest.raises(UserError, match="no column 'bodi'; valid: columns text, body"):
+        documents(f"parquet:{tmp_path}/a.parquet#bodi")

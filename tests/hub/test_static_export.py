@@ -131,6 +131,33 @@ def test_the_card_says_how_to_load_it_and_which_languages_it_read(exported: Path
     assert "| bible " in text and "en zh zh_Hant" in text and "&lt;b>" in text and "<i>" not in text
 
 
+def test_the_hub_reads_the_scores_in_the_card(encoder: Path, tmp_path: Path) -> None:
+    from huggingface_hub import ModelCard
+
+    def score(system: str, value: float, **more: object) -> dict[str, object]:
+        fields = {"suite": "held_out", "lang": "sw-en", "metric": "retrieval_accuracy", "signature": "x"}
+        return {**fields, "system": system, "value": value, **more}
+
+    scores = [
+        score("pretrained", 90),
+        score("pretrained", 95),
+        score("random", 8),
+        score("pretrained", 50, lang="fr-en"),
+    ]
+    (tmp_path / "scores.json").write_text(json.dumps({"scores": scores}))
+    run_hf(ExportConfig(encoder, tmp_path / "out", scores=(tmp_path / "scores.json",)))
+    read = ModelCard.load(tmp_path / "out/README.md").data
+    found = [
+        (r.task_type, r.dataset_type, r.dataset_config, r.metric_type, r.metric_value)
+        for r in read.eval_results
+    ]
+    assert found == [
+        ("sentence-similarity", "held_out", "sw-en", "retrieval_accuracy", 92.5),
+        ("sentence-similarity", "held_out", "fr-en", "retrieval_accuracy", 50),
+    ]
+    assert "| held_out" in (tmp_path / "out/README.md").read_text() and read.library_name == "transformers"
+
+
 def test_many_inputs_are_named_by_folder(tmp_path: Path) -> None:
     for number in range(21):
         path = tmp_path / f"data/{number % 2}" / f"{number:02}.txt"

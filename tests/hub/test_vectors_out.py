@@ -74,3 +74,15 @@ def test_the_modules_leave_out_the_specials(vocab: Path, tmp_path: Path) -> None
     assert weights["word_weights"] == {"<s>": 0.0, "</s>": 0.0} and weights["vocab"][:4] == [
         "<s>", "<pad>", "</s>", "<unk>",
     ]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_an_evaluator_of_sentence_transformers_scores_an_export(vocab: Path, tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.evaluation import TranslationEvaluator
+
+    run_hf(ExportConfig(publish(tmp_path / "m", vocab, **SHAPES["xlmr"]), tmp_path / "out"))
+    exported = SentenceTransformer(str(tmp_path / "out"), device="cpu")
+    texts = list(LINES[:5])
+    scores = TranslationEvaluator(texts, texts, name="same", write_csv=False)(exported)
+    assert scores["same_src2trg_accuracy"] == scores["same_trg2src_accuracy"] == 1.0

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import visible
@@ -17,6 +19,13 @@ from xling.pages import tabular
 
 _CARD_FILE, _STATS_FILE = "card.md", "stats.json"  # files of a corpus
 _MAX_LISTED_INPUTS = 20  # with more, a table has a line for each folder
+MODEL_SYSTEM = "pretrained"
+"""The name of the model itself among the systems of a table."""
+_SCORE_FIELDS = ("suite", "lang", "system", "metric", "value", "signature")
+_TASKS = {
+    "retrieval": "sentence-similarity", "f1": "token-classification", "bleu": "translation", "chrf": "translation",
+}  # fmt: skip
+"""Part of a metric's name -> the Hub's name of the task."""
 _LIMITATIONS = (
     "Text in another language or script than those above was not seen.",
     "The tokenizer gives the ids of the training, unnormalised text included; `<mask>`, `<s>` and the other "
@@ -74,7 +83,7 @@ def compose_card(
     ancestors = list(read_ancestors(directory))
     from_others = any(record.stage.startswith("import") for record in ancestors)
     sections = [
-        _front_matter(_model_languages(ancestors)),
+        _front_matter(_model_languages(ancestors), model_index(directory.name, scores)),
         f"# {_format_cell(directory.name)}",
         f"{shape_sentence} Trained with xling{''.join(f' {m.code_version}' for m in ancestors[:1])}.",
         usage_example,
@@ -182,11 +191,59 @@ def _format_code(value: object) -> str:
     return f"`{text}`"
 
 
-def _front_matter(langs: Sequence[str]) -> str:
+def _front_matter(langs: Sequence[str], index: str) -> str:
     base_codes = dict.fromkeys(code for code in (lang.split("_")[0] for lang in langs) if code.isalpha())
     codes = "".join(f"\n- {json.dumps(code)}" for code in base_codes)
     language = f"\nlanguage:{codes}" if codes else ""
-    return f"---\nlibrary_name: transformers{language}\ntags:\n- xling\n- multilingual\n---"
+    return f"---\nlibrary_name: transformers{language}\ntags:\n- xling\n- multilingual\n{index}---"
+
+
+def model_index(name: str, paths: Sequence[Path]) -> str:
+    """Return the scores of the model, without controls, as the ``model-index`` of the front matter; "" without any.
+
+    The Hub shows it as a table. A score over several seeds is their mean.
+
+    Raises:
+        UserError: a file does not contain scores.
+    """
+    values: dict[tuple[str, str, str], list[float]] = {}
+    for score in _read_scores(paths):
+        if score["system"] == MODEL_SYSTEM:
+            values.setdefault((score["suite"], score["lang"], score["metric"]), []).append(score["value"])
+    results = [
+        {
+            "task": {
+                "type": next((task for word, task in _TASKS.items() if word in metric), "text-classification")
+            },
+            "dataset": {"name": f"{suite} ({lang})", "type": suite, "config": lang},
+            "metrics": [{"type": metric, "value": round(sum(each) / len(each), 2)}],
+        }
+        for (suite, lang, metric), each in values.items()
+    ]
+    if not results:
+        return ""
+    return yaml.safe_dump(
+        {"model-index": [{"name": name, "results": results}]}, sort_keys=False, allow_unicode=True
+    )
+
+
+def _read_scores(paths: Sequence[Path]) -> list[dict[str, Any]]:
+    """Return the scores in files of ``xling eval``.
+
+    Raises:
+        UserError: a file does not contain scores.
+    """
+    rows: list[dict[str, Any]] = []
+    for path in paths:
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            of_file = content["scores"] if isinstance(content, dict) else content
+            rows += [{name: score[name] for name in _SCORE_FIELDS} for score in of_file]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(
+                f"{path} holds no scores: {error!r}", "tables/scores.json of `xling eval`"
+            ) from None
+    return rows
 
 
 def _describe_shape(settings: dict[str, Any]) -> str:
@@ -304,22 +361,14 @@ def _describe_scores(paths: Sequence[Path]) -> str:
     Raises:
         UserError: a file does not contain scores.
     """
-    rows = []
-    for path in paths:
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            rows += [
-                [
-                    *map(_format_cell, (s["suite"], s["lang"], s["system"])),
-                    f"{_format_cell(s['metric'])} {s['value']:.2f}",
-                    _format_code(s["signature"]),
-                ]
-                for s in (content["scores"] if isinstance(content, dict) else content)
-            ]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(
-                f"{path} holds no scores: {error!r}", "tables/scores.json of `xling eval`"
-            ) from None
+    rows = [
+        [
+            *map(_format_cell, (score["suite"], score["lang"], score["system"])),
+            f"{_format_cell(score['metric'])} {score['value']:.2f}",
+            _format_code(score["signature"]),
+        ]
+        for score in _read_scores(paths)
+    ]
     if not rows:
         return ""
     return "## Evaluation\n\n" + _format_table(("suite", "language", "system", "score", "signature"), rows)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from xling.core.commands.stage_type import Stage
 
-OTHER_WORDS = ("run", "quickstart", "config", "why-rerun", "slurm", "completion", "recipes", "schema")
+NAMED_PIPELINES = ("quickstart", "encoder")
+"""Recipes that are run by their name alone."""
+OTHER_WORDS = ("run", *NAMED_PIPELINES, "config", "why-rerun", "slurm", "completion", "recipes", "schema")
 """First words of `xling` that name no stage."""
 
 COMMANDS: tuple[Stage, ...] = (
