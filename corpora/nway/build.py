@@ -123,7 +123,9 @@ def _read_rows(
     cfg: NwayConfig, word_ids: dict[str, int]
 ) -> tuple[list[RowSet], list[own_files.Sides], list[own_files.Sides]]:
     """Return the rows of each source, their texts in the languages of ``keep_texts``, and the rows held out."""
-    row_sets, kept_texts, scored = [], [], []
+    row_sets: list[RowSet] = []
+    kept_texts: list[own_files.Sides] = []
+    scored: list[own_files.Sides] = []
     for rows in _with_progress(cfg):
         learned, held = own_files.split_held_out(rows.texts, cfg.held_out, scored)
         row_sets.append(_number_words(nway_sources.Rows(rows.source, learned), word_ids, cfg.max_words))
