@@ -179,6 +179,28 @@ def _udhr(data: Path) -> Iterator[Rows]:
         yield Rows("udhr", texts)
 
 
+def _para(data: Path) -> Iterator[Rows]:
+    """Read ``para_extra/<name>.<src>-<tgt>.<lang>[.gz]``, pairs, and ``<name>.<lang>[.gz]``, many languages."""
+    sets: dict[str, dict[str, Path]] = {}
+    for path in sorted((data / "para_extra").glob("*.*")):
+        name, _, lang = path.name.removesuffix(".gz").rpartition(".")
+        sets.setdefault(name, {})[label(lang)] = path
+    for files in sets.values():
+        if len(files) > 1:
+            yield Rows(
+                "para_extra", {lang: [line or None for line in _lines(p)] for lang, p in files.items()}
+            )
+
+
+def _po(data: Path) -> Iterator[Rows]:
+    """Read ``po/<program>.<lang>.tsv[.gz]``: English, tab, translation."""
+    for path in sorted(data.glob("po/*.*.tsv*")):
+        pairs = [line.partition("\t") for line in _lines(path)]
+        lang = label(path.name.split(".")[1])
+        if lang != "en":
+            yield Rows("po", {"en": [src for src, _, _ in pairs], lang: [tgt or None for _, _, tgt in pairs]})
+
+
 def _ntrex(data: Path) -> Iterator[Rows]:
     """Read ``ntrex/ntrex.<code>.txt``, line-aligned."""
     files = {path.name.split(".")[1]: path for path in sorted(data.glob("ntrex/ntrex.*.txt"))}
@@ -204,6 +226,8 @@ for _name, _source in {
     "bli": Source(("bli/*.train*.tsv",), _bli),
     "stories": Source(("stories/*.tsv",), _stories),
     "udhr": Source(("udhr/*.txt",), _udhr),
+    "para_extra": Source(("para_extra/*.*",), _para),
+    "po": Source(("po/*.*.tsv*",), _po),
     "ntrex": Source(("ntrex/ntrex.*.txt",), _ntrex),
     "tatoeba": Source(("tatoeba/*-eng.*",), _tatoeba),
 }.items():

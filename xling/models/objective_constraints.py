@@ -11,7 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from xling.core import languages
+from xling.core.commands.inputs import STATIC_FILE
 from xling.core.errors import UserError
+from xling.core.languages import split_pair
 from xling.data.masking import check_shares
 from xling.models.files import model_folder
 from xling.text import shard_selection, word_translation
@@ -210,6 +213,28 @@ def _distill(cfg: Any, langs: list[str], shape: Any) -> None:
         )
 
 
+def _teach(cfg: Any, langs: list[str], shape: Any) -> None:
+    if not cfg.teacher:
+        raise UserError("no teacher to learn from", "a published encoder", "objectives.teach.teacher=DIR")
+    content = model_folder.check_model(Path(cfg.teacher), *model_folder.OURS)
+    if content["format"] == model_folder.SEQ2SEQ or model_folder.shape_of(content).lang_embeddings:
+        raise UserError(
+            f"objectives.teach.teacher={cfg.teacher} has a decoder or language embeddings",
+            "an encoder without them",
+        )
+    pairs = shard_selection.select_pairs(cfg.pairs, Path(cfg.data), langs)
+    if not any(languages.canonical(cfg.source) in split_pair(pair) for pair in pairs):
+        raise UserError(
+            f"objectives.teach.source={cfg.source}: no pair has it", ", ".join(pairs), "give pairs with it"
+        )
+    if not cfg.sentence + cfg.words > 0:
+        raise UserError(
+            f"objectives.teach: sentence={cfg.sentence} words={cfg.words}", "one of the two above 0"
+        )
+    if cfg.links and not (Path(cfg.links) / STATIC_FILE).is_file():
+        raise UserError(f"objectives.teach.links={cfg.links}", "an output of xling pretrain static")
+
+
 def _xlco(cfg: Any, langs: list[str], shape: Any) -> None:
     if not 0 <= cfg.layer <= shape.layers:
         raise UserError(f"objectives.xlco.layer={cfg.layer}", f"1 to {shape.layers}, or 0 for the paper's")
@@ -236,5 +261,6 @@ _OF_MODEL: dict[str, Callable[[Any, list[str], Any], None]] = {
     "distill": _distill,
     "mass": lambda cfg, langs, shape: _language_last("objectives.mass", shape),
     "mbart": _as_fairseq,
+    "teach": _teach,
     "xlco": _xlco,
 }
