@@ -1,7 +1,7 @@
 """Sentence pairs of one language with every other one, from aligned rows: ``xling corpus pairs``.
 
-Layout, of which `xling binarize` reads the pairs and `xling vocab` the texts: ``en-fr/train.en`` and
-``en-fr/train.fr``, line-aligned, in a fixed random order.
+The layout is described in `xling.text.files.pair_folder`; `xling vocab` and `xling binarize` read it with ``rows=``.
+The pairs of a language are in a fixed random order.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from xling.core.progress import Progress
 from xling.core.sampling import rng
 from xling.core.settings.codes import Lang
 from xling.corpora.nway import sources as nway_sources
+from xling.text.files.pair_folder import SOURCE_FILE
 
 STAGE = "corpus pairs"
 
@@ -69,6 +70,9 @@ def run(cfg: PairsConfig) -> manifest.Manifest:
             "check data=, source= and langs=",
         )
     with manifest.publish(cfg.out, STAGE, cfg, inputs) as publication:
+        sources = dict.fromkeys(src for found in kept.values() for src, _ in found)
+        text = "".join(f"{src}\n" for src in sources)
+        (publication.path / SOURCE_FILE).write_text(text, encoding="utf-8")
         for lang, found in kept.items():
             folder = publication.path / f"{cfg.source}-{lang}"
             folder.mkdir()
