@@ -61,8 +61,12 @@ def run(cfg: PairsConfig) -> manifest.Manifest:
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         return done
     pairs, dropped = _collect(cfg)
-    few = {} if cfg.langs else {lang: len(found) for lang, found in pairs.items() if len(found) < cfg.least}
-    kept = {lang: found for lang, found in sorted(pairs.items()) if lang not in few}
+    few = (
+        {}
+        if cfg.langs
+        else {lang: len(kept_pairs) for lang, kept_pairs in pairs.items() if len(kept_pairs) < cfg.least}
+    )
+    kept = {lang: kept_pairs for lang, kept_pairs in sorted(pairs.items()) if lang not in few}
     if missing := [lang for lang in cfg.langs or [cfg.source] * (not kept) if lang not in kept]:
         raise UserError(
             f"no pairs of {cfg.source} with {', '.join(missing)} below {cfg.data}",
@@ -70,18 +74,18 @@ def run(cfg: PairsConfig) -> manifest.Manifest:
             "check data=, source= and langs=",
         )
     with manifest.publish(cfg.out, STAGE, cfg, inputs) as publication:
-        sources = dict.fromkeys(src for found in kept.values() for src, _ in found)
+        sources = dict.fromkeys(src for kept_pairs in kept.values() for src, _ in kept_pairs)
         text = "".join(f"{src}\n" for src in sources)
         (publication.path / SOURCE_FILE).write_text(text, encoding="utf-8")
-        for lang, found in kept.items():
+        for lang, kept_pairs in kept.items():
             folder = publication.path / f"{cfg.source}-{lang}"
             folder.mkdir()
-            order = rng("corpus pairs", lang).permutation(len(found)).tolist()
+            order = rng("corpus pairs", lang).permutation(len(kept_pairs)).tolist()
             for side, name in enumerate((cfg.source, lang)):
-                text = "".join(f"{found[row][side]}\n" for row in order)
+                text = "".join(f"{kept_pairs[row][side]}\n" for row in order)
                 (folder / f"train.{name}").write_text(text, encoding="utf-8")
         publication.counts |= {
-            "pairs": {lang: len(found) for lang, found in kept.items()},
+            "pairs": {lang: len(kept_pairs) for lang, kept_pairs in kept.items()},
             "langs_with_too_few_pairs": few,
             "dropped": dict(dropped),
         }
@@ -98,21 +102,21 @@ def _collect(cfg: PairsConfig) -> tuple[dict[str, list[tuple[str, str]]], Counte
             for lang in rows.texts if own is not None else ():
                 if lang == cfg.source or (cfg.langs and lang not in cfg.langs):
                     continue
-                found = by_source.setdefault((lang, rows.source), {})
+                kept_pairs = by_source.setdefault((lang, rows.source), {})
                 for sides in zip(own or (), rows.texts[lang], strict=True):
                     src, tgt = (" ".join((side or "").split()) for side in sides)
                     if not src or not tgt:
                         continue
                     if max(len(src), len(tgt)) > cfg.max_chars:
                         dropped["too long"] += 1
-                    elif (src, tgt) in found:
+                    elif (src, tgt) in kept_pairs:
                         dropped["repeated"] += 1
                     else:
-                        found[src, tgt] = None
+                        kept_pairs[src, tgt] = None
             progress.update(len(next(iter(rows.texts.values()))), rows.source)
     pairs: dict[str, list[tuple[str, str]]] = {}
-    for (lang, source), found in by_source.items():
-        listed = list(found)
+    for (lang, source), kept_pairs in by_source.items():
+        listed = list(kept_pairs)
         if cfg.limit and len(listed) > cfg.limit:
             drawn = rng("corpus pairs", lang, source).permutation(len(listed))[: cfg.limit]
             dropped["over the limit"] += len(listed) - cfg.limit

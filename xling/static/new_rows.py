@@ -1,10 +1,12 @@
 """Embeddings of a new vocabulary from those of an old one: ``pretrain init=M data=OTHER_VOCABULARY embeddings=HOW``.
 
-Sources: FVT: Gee et al. 2022; FOCUS: Dobler and de Melo 2023, equations 1 to 3; WECHSEL: Minixhofer et al. 2022,
-section 3, with copied pieces as in OFA (Liu et al. 2024); random rows: Downey et al. 2023. Our choices: the one space
-of static vectors is that of a static encoder of all languages. Mixed rows are as far from the mean of all rows as the
-old ones are, because a mean of many rows is shorter than each. Pieces of other scripts than Latin are not copied by
-``focus`` and ``wechsel``: an English vocabulary has letters of them that it hardly ever read.
+Sources: FVT is of Gee et al. 2022. FOCUS is of Dobler and de Melo 2023. WECHSEL is of Minixhofer et al. 2022, section
+3, here with copied pieces as in OFA (Liu et al. 2024). Random rows are of Downey et al. 2023. Our choices:
+
+- the one space of static vectors is that of a static encoder of all languages;
+- mixed rows are as far from the mean of all rows as the old ones are, because a mean of many rows is shorter than each;
+- pieces of other scripts than Latin are not copied by ``focus`` and ``wechsel``: an English vocabulary has letters of
+  them that it hardly ever read.
 """
 
 from __future__ import annotations
@@ -79,9 +81,9 @@ def start_rows(
         old_table: embeddings over the old vocabulary, (num_old, dim).
         data: folder of the new vocabulary.
         old: folder of the old vocabulary.
-        how: ``overlap``: equal pieces are copied, others get the mean row; ``mean``: all get the mean row; ``fvt``: the
-            mean of the old pieces that spell the new one; ``focus`` and ``wechsel``: mixed by the similarity of static
-            vectors; ``random``: drawn with the mean and the deviation of the old rows.
+        how: ``overlap`` copies equal pieces and gives the others the mean row, ``mean`` gives it to all. ``fvt`` takes
+            the mean of the old pieces that spell the new one. ``focus`` and ``wechsel`` mix by the similarity of
+            static vectors. ``random`` draws with the mean and the deviation of the old rows.
         encoder: static encoder of ``focus`` and ``wechsel``, None for the other ways.
 
     Raises:
@@ -109,7 +111,7 @@ def _equal_pieces(new: Vocabulary, old: Vocabulary) -> dict[int, int]:
     """Return for new pieces the old piece of the same spelling, the start of a word being part of it."""
     of_key = {name: number for number, name in reversed(list(enumerate(old.names)))}
     keys = (of_key.get(old.key(name)) for name in new.names)
-    return {number: found for number, found in enumerate(keys) if found is not None}
+    return {number: match for number, match in enumerate(keys) if match is not None}
 
 
 def _spelt(

@@ -49,7 +49,10 @@ def test_pairs_of_every_language_and_what_was_dropped(data: Path, tmp_path: Path
         ("the house is big", "la maison est grande"), ("we go home now", "on rentre"),
         ("open the file", "ouvrir le fichier"),
     }  # fmt: skip
-    assert rows(tmp_path / "out", "en-sw") == {("one two three", "moja mbili tatu"), ("four five", "nne tano")}
+    assert rows(tmp_path / "out", "en-sw") == {
+        ("one two three", "moja mbili tatu"),
+        ("four five", "nne tano"),
+    }
     limited = pair_texts.run(PairsConfig(data, tmp_path / "few", least=1, limit=1, langs=("fr", "am")))
     assert limited.counts["pairs"] == {"am": 1, "fr": 2}
     assert limited.counts["dropped"]["over the limit"] == 1
@@ -69,7 +72,11 @@ def test_a_vocabulary_and_shards_of_all_of_them(data: Path, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("settings", "said"),
-    [({"langs": ("de",)}, "no pairs of en with de"), ({"source": "de"}, "no pairs of de"), ({"limit": -1}, "limit=-1")],
+    [
+        ({"langs": ("de",)}, "no pairs of en with de"),
+        ({"source": "de"}, "no pairs of de"),
+        ({"limit": -1}, "limit=-1"),
+    ],
 )
 def test_what_is_not_there(settings: dict[str, object], said: str, data: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=said):

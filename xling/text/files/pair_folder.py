@@ -20,10 +20,10 @@ def pairs_of(folder: str) -> dict[str, tuple[str, ...]]:
     Raises:
         UserError: the folder has none.
     """
-    found = {path.name: (str(path),) for path in sorted(Path(folder).glob("*-*")) if path.is_dir()}
-    if not found or not (Path(folder) / SOURCE_FILE).is_file():
+    folders = {path.name: (str(path),) for path in sorted(Path(folder).glob("*-*")) if path.is_dir()}
+    if not folders or not (Path(folder) / SOURCE_FILE).is_file():
         raise UserError(f"no sentence pairs in {folder}", "an output of xling corpus pairs")
-    return found
+    return folders
 
 
 def texts_of(folder: str) -> dict[str, tuple[str, ...]]:
