@@ -61,7 +61,7 @@ def test_pairs_of_every_language_and_what_was_dropped(data: Path, tmp_path: Path
 def test_a_vocabulary_and_shards_of_all_of_them(data: Path, tmp_path: Path) -> None:
     pair_texts.run(PairsConfig(data, tmp_path / "pairs", least=2))
     pairs = str(tmp_path / "pairs")
-    made = vocab.run(vocab.VocabConfig(rows=pairs, out=str(tmp_path / "vocab"), size=45))
+    made = vocab.run(vocab.VocabConfig(rows=pairs, out=str(tmp_path / "vocab"), size=36))
     assert made.counts["chars"].keys() == {"en", "fr", "sw"}
     cfg = binarize.BinarizeConfig(vocab=str(tmp_path / "vocab"), rows=pairs, out=str(tmp_path / "shards"))
     counts = binarize.run(cfg).counts
