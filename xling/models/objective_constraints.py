@@ -23,6 +23,8 @@ from xling.text.vocab import vocab_digest
 
 MIX_SETTINGS = ("weight", "schedule")
 """Settings of an objective that belong to the mix."""
+LEAST_SIMILARITY = 0.3
+"""Default of ``objectives.teach.least``."""
 
 
 def of_data(name: str, cfg: Any, langs: list[str]) -> None:
@@ -230,6 +232,12 @@ def _teach(cfg: Any, langs: list[str], shape: Any) -> None:
     if not cfg.sentence + cfg.words > 0:
         raise UserError(
             f"objectives.teach: sentence={cfg.sentence} words={cfg.words}", "one of the two above 0"
+        )
+    if not cfg.links and cfg.least != LEAST_SIMILARITY:
+        raise UserError(
+            f"objectives.teach.least={cfg.least} without links=",
+            "links=ENCODER, which links words",
+            "leave it out",
         )
     if cfg.links and not (Path(cfg.links) / STATIC_FILE).is_file():
         raise UserError(f"objectives.teach.links={cfg.links}", "an output of xling pretrain static")

@@ -27,6 +27,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from xling.core import languages
 from xling.core.settings.ranges import NOT_NEGATIVE, SHARE, ranged
 from xling.data.packing import Example, pack
 from xling.models.files import model_weights
@@ -138,7 +139,7 @@ class TeachDataset(PairDataset):
 
     def open_pairs(self, data: Path, langs: list[str]) -> dict[str, list[Any]]:
         """Open the two sides of each pair that the teacher can read, the source's first."""
-        source = langs.index(self._cfg.source)
+        source = langs.index(languages.canonical(self._cfg.source))
         opened = super().open_pairs(data, langs)
         return {
             pair: sorted(sides, key=lambda side: side[0] != source)
