@@ -20,7 +20,9 @@ def pairs_of(folder: str) -> dict[str, tuple[str, ...]]:
     Raises:
         UserError: the folder has none.
     """
-    folders = {path.name: (str(path),) for path in sorted(Path(folder).glob("*-*")) if path.is_dir()}
+    folders: dict[str, tuple[str, ...]] = {
+        path.name: (str(path),) for path in sorted(Path(folder).glob("*-*")) if path.is_dir()
+    }
     if not folders or not (Path(folder) / SOURCE_FILE).is_file():
         raise UserError(f"no sentence pairs in {folder}", "an output of xling corpus pairs")
     return folders
