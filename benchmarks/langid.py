@@ -20,15 +20,54 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
+
+import numpy as np
 
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.corpora.langid import ngrams
 from xling.corpora.stages.langid import identify
 from xling.text.files import corpus_reader
+
+
+def sharpen(
+    model: ngrams.NgramModel,
+    lines: Mapping[str, Sequence[str]],
+    epochs: int = 2,
+    rate: float = 0.5,
+    seed: int = 0,
+) -> ngrams.NgramModel:
+    """Return ``model`` with gains tuned to separate ``lines``, by stochastic gradient descent on cross-entropy.
+
+    Args:
+        model: what `ngrams.train` made.
+        lines: language -> texts of it; as many of each, or the larger win.
+        epochs: how often each is read.
+        rate: step of the first line; it falls to 0.
+        seed: of their order.
+    """
+    number_of = {lang: number for number, lang in enumerate(model.langs)}
+    lines_read = [
+        (number_of[lang], *model._entries_of_text(text)) for lang in sorted(lines) for text in lines[lang]
+    ]
+    lines_read = [item for item in lines_read if len(item[1])]
+    gain = model.gain.copy()
+    for step in range(epochs * len(lines_read)):
+        if step % len(lines_read) == 0:
+            order = np.random.default_rng([seed, step]).permutation(len(lines_read))
+        lang, entries, counts, num = lines_read[order[step % len(lines_read)]]
+        langs = model.lang_of[entries]
+        weights = ngrams._SHARPNESS / np.sqrt(num) * counts
+        scores = np.bincount(langs, gain[entries] * weights, minlength=len(model.langs))
+        shares = np.exp(scores - scores.max())
+        wrong = shares / shares.sum()
+        wrong[lang] -= 1
+        gain[entries] -= rate * (1 - step / (epochs * len(lines_read))) * weights * wrong[langs]
+    return replace(model, gain=gain)
 
 
 def test_sets(data: Path) -> Iterator[tuple[str, str, list[str]]]:
@@ -118,7 +157,7 @@ def train(out: Path) -> None:
         texts.setdefault(lang, []).append(lines)
     start = time.process_time()
     model = ngrams.train({lang: in_turn(files) for lang, files in texts.items()}, 400_000)
-    model = ngrams.sharpen(model, {lang: fragments(files, 1500) for lang, files in texts.items()})
+    model = sharpen(model, {lang: fragments(files, 1500) for lang, files in texts.items()})
     model.save(out)
     print(f"{len(model.langs)} languages, {len(model.gain):,} entries, {out.stat().st_size:,} bytes")
     print(f"{time.process_time() - start:.0f} s of CPU")

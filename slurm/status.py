@@ -15,9 +15,12 @@ from xling.slurm import submission_decisions
 from xling.slurm.reconcile import KINDS, view_of
 from xling.slurm.record import Event, Part, Run, Step
 from xling.slurm.states import NO_ANSWER, JobState, QueueView
+from xling.slurm.watch import node_by_rank
 
 SILENT_AFTER_S = 600
 LATE_AFTER_S = 5.0
+STARTED_AFTER_S = 90.0
+"""After so many seconds of a job, `status` names the processes without an update."""
 """The clocks of nodes may differ by so much."""
 SLOW_RATIO, SLOW_LEAST_S = 1.5, 0.02
 """A process is slow if its own work in an update takes so many times as long as that of others, and so much longer."""
@@ -101,7 +104,7 @@ def step_status(step: Step, view: QueueView) -> StepStatus:
     states = [(part, view.state(j, step.job_name(entry))) for part, entry, j in newest]
     running = [part for part, state in states if state.state in ("RUNNING", NO_ANSWER)]
     heartbeats = [heartbeat for part in running if (heartbeat := signals.read_heartbeat(part.heartbeat_path))]
-    late = [text for part in running for text in _late_processes(part)]
+    late = [text for part, state in states if part in running for text in _late_processes(part, state)]
     progress_columns = (
         _progress(heartbeats),
         "" if late else _tokens_per_s(heartbeats),
@@ -119,8 +122,9 @@ def step_status(step: Step, view: QueueView) -> StepStatus:
     if late:
         return StepStatus(step.name, stage, "HUNG", parts, *progress_columns, reason="; ".join(late))
     if running or (step.run.cluster != "slurm" and newest):
+        starting = [text for part, state in states for text in _starting_processes(part, state)]
         slow = [text for part in running for text in _slow_processes(part.heartbeats())]
-        reason = "; ".join(filter(None, [_time_since_heartbeat(heartbeats), *slow]))
+        reason = "; ".join(filter(None, [_time_since_heartbeat(heartbeats), *starting, *slow]))
         return StepStatus(step.name, stage, "RUNNING", parts, *progress_columns, reason=reason)
     waiting = next((state for _, state in states if state.is_active), None)
     if waiting:
@@ -197,10 +201,11 @@ def _time_left(heartbeats: Sequence[signals.Heartbeat]) -> str:
     return duration(max(seconds)) if seconds else ""
 
 
-def _late_processes(part: Part) -> list[str]:
+def _late_processes(part: Part, state: JobState) -> list[str]:
     """Return which processes of a running part are late with a heartbeat, and by how much."""
-    started_at = next((float(e["time"]) for e in reversed(part.events()) if e["event"] == "start"), 0.0)
     now = time.time()
+    started_at = next((float(e["time"]) for e in reversed(part.events()) if e["event"] == "start"), 0.0)
+    started_at = max(started_at, _earliest_start(state))
     late = [
         heartbeat
         for heartbeat in part.heartbeats()
@@ -210,6 +215,32 @@ def _late_processes(part: Part) -> list[str]:
         f"rank {heartbeat.rank} on {heartbeat.node or 'this machine'} makes no progress: its heartbeat is"
         f" {duration(heartbeat.late_s(now))} late"
         for heartbeat in late
+    ]
+
+
+def _earliest_start(state: JobState) -> float:
+    """Return a time before the start of a running job, by the clock of this machine; 0 where Slurm does not say it."""
+    return time.time() - state.ran_s - submission_decisions.START_SLACK_S if state.ran_s >= 0 else 0.0
+
+
+def _starting_processes(part: Part, state: JobState) -> list[str]:
+    """Return the processes of a training that have made no update long after their job began.
+
+    Slurm says when the job began. So a process is named that hangs before its first line, or whose node is lost.
+    """
+    resources = part.step.plan.resources
+    if state.state != "RUNNING" or state.ran_s < STARTED_AFTER_S or not resources.hang_start_s:
+        return []
+    if resources.tasks_per_job > 1:  # the others wait for the one before them
+        return []
+    beats = {beat.rank: beat for beat in part.heartbeats() if beat.time >= _earliest_start(state)}
+    silent = [r for r in range(resources.num_tasks) if r not in beats or beats[r].doing == signals.STARTING]
+    nodes = node_by_rank(resources, state.node) if silent else []
+    return [
+        f"rank {rank}{f' on {nodes[rank]}' if nodes[rank] else ''} of {resources.num_tasks}"
+        f" {'has not reached its first update' if rank in beats else 'has not started'}"
+        f" {duration(state.ran_s)} after its job began"
+        for rank in silent
     ]
 
 

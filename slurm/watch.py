@@ -21,6 +21,7 @@ from pathlib import Path
 from xling.core import signals, stack_dump
 from xling.core.output.command_result import tell
 from xling.slurm.record import Part, open_run
+from xling.slurm.resources import Resources
 from xling.slurm.states import run_for_output
 from xling.slurm.submission_decisions import indices_of_this_job
 
@@ -56,10 +57,7 @@ class Watcher:
     def expect_all(self, now: float) -> None:
         """Take all processes for started at ``now``: one may hang before its first heartbeat."""
         resources = self.part.step.plan.resources
-        names = (run_for_output(["scontrol", "show", "hostnames"])[0] or "").split()
-        placed = len(names) == resources.nodes and "distribution" not in resources.srun
-        for rank in range(resources.num_tasks if resources.hang_start_s else 0):
-            node = names[rank // resources.tasks_per_node] if placed else ""
+        for rank, node in enumerate(node_by_rank(resources) if resources.hang_start_s else ()):
             heartbeat = signals.Heartbeat(
                 rank=rank, node=node, due_s=resources.hang_start_s, doing=signals.STARTING
             )
@@ -156,6 +154,13 @@ class Watcher:
             f"rank {heartbeat.rank}{on_node}{of_all} hangs after {heartbeat.done:,} {heartbeat.unit or 'updates'}"
             f"{during}: no heartbeat for {silent_s:.0f} s, due after {heartbeat.due_s:.0f} s; stack: {stack}"
         )
+
+
+def node_by_rank(resources: Resources, hostlist: str = "") -> list[str]:
+    """Return the node of each process of a job, "" where it cannot be known; default: the job of this process."""
+    names = (run_for_output(["scontrol", "show", "hostnames", *filter(None, [hostlist])])[0] or "").split()
+    placed = len(names) == resources.nodes and "distribution" not in resources.srun
+    return [names[rank // resources.tasks_per_node] if placed else "" for rank in range(resources.num_tasks)]
 
 
 def _files_beside(heartbeat: Path, pattern: str) -> list[Path]:

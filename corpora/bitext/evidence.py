@@ -1,11 +1,11 @@
 """Sentence vectors for alignment that need no model: words in common, and translations learned from the documents.
 
 A first alignment by lengths, numbers and names (hashed n-grams of words and of their Latin spelling) gives pairs of
-single sentences. A lexicon is learned from them by EM for IBM model 1. With its translations the documents are aligned
+single sentences. A lexicon is learned from them by IBM model 1. With its translations the documents are aligned
 again.
 
 Sources: Moore 2002 (lengths first, then a lexicon learned from what they aligned); Varga et al. 2005 (Hunalign: the
-same from the documents themselves); Brown et al. 1993, model 1.
+same from the documents themselves).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from xling.corpora.bitext.sentence_alignment import Bead, DocumentSide, align, scale_of
+from xling.corpora.common import model1
 from xling.text.words.features import WINDOW_PREFIX, hash_features, split_tokens
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ ROUNDS = 4
 MAX_PAIRS = 6000
 """Sentence pairs from which a lexicon is learned."""
 
-_EM_ROUNDS, _MIN_PROBABILITY, _MIN_EXPECTED = 5, 0.02, 1.3
+_MIN_PROBABILITY, _MIN_EXPECTED = 0.02, 1.3
 _TRANSLATION_WEIGHT = 1.5
 """Weight of the translated words beside the words in common."""
 
@@ -94,7 +95,7 @@ def shared_word_vectors(words: SentenceWords) -> Any:
 def translation_probabilities(
     src: SentenceWords, tgt: SentenceWords, pairs: Int64[np.ndarray, "pairs 2"]
 ) -> Any:
-    """p(target word | source word) from pairs of sentences by EM for model 1; sparse (source words, target words)."""
+    """p(target word | source word) from pairs of sentences by model 1; sparse (source words, target words)."""
     src_counts, tgt_counts = src.counts[pairs[:, 0]], tgt.counts[pairs[:, 1]]
     cells = [
         (np.repeat(a, len(b)), np.tile(b, len(a)), np.full(len(a) * len(b), pair_index))
@@ -114,13 +115,9 @@ def translation_probabilities(
     source_word, target_slot = word_pairs // shape[1], row * shape[1] + t
     _, target_slot = np.unique(target_slot, return_inverse=True)
     # A word that comes from none of the others of its pair has a share of its own, as NULL has in the model.
-    probabilities = expected = np.full(len(word_pairs), 1.0)
-    for _ in range(_EM_ROUNDS):
-        value = probabilities[pair_index]
-        total = np.bincount(target_slot, value) + value.mean()
-        expected = np.bincount(pair_index, value / total[target_slot], minlength=len(word_pairs))
-        norm = np.bincount(source_word, expected, minlength=shape[0])
-        probabilities = expected / (norm[source_word] + 1.0)
+    _, expected, probabilities = model1.expected_links(
+        pair_index, target_slot, source_word, null=None, smoothing=1.0
+    )
     # A pair of words that one pair of sentences shows would only confirm that pair.
     sure = (probabilities >= _MIN_PROBABILITY) & (expected >= _MIN_EXPECTED)
     return scipy.sparse.csr_matrix(

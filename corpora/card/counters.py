@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+import polars as pl
 import xxhash
 
 from xling.text.document import Document
@@ -100,6 +101,33 @@ class Counters:
         """Count the language that was found beside the one that the source declares."""
         self.confusion[f"{doc.meta.get('declared_lang', '')}\t{doc.lang}"] += 1
 
+    def count_read_pairs(self, pairs: pl.DataFrame) -> None:
+        """Count sentence pairs that came in, a frame at a time; the length of one is that of both sides."""
+        _count_sources(pairs, self.sources)
+
+    def drop_pairs(self, pairs: pl.DataFrame) -> None:
+        """Count sentence pairs that went out."""
+        self._count_lengths(pairs, "length dropped")
+
+    def count_published_pairs(self, pairs: pl.DataFrame, num_samples: int) -> None:
+        """Count sentence pairs of the corpus; some may become one of ``num_samples`` shown."""
+        _count_sources(pairs, self.kept)
+        self._count_lengths(pairs, "length kept")
+        samples = (
+            pairs.with_columns((pl.col("id").hash(3) // 2).alias("number")).sort("number").head(num_samples)
+        )
+        shown = [
+            (number, name, f"{src[:500]}\n{tgt[:500]}")
+            for number, name, src, tgt in samples.select("number", "id", "src", "tgt").iter_rows()
+        ]
+        self.samples = sorted([*self.samples, *shown])[:num_samples]
+
+    def _count_lengths(self, pairs: pl.DataFrame, name: str) -> None:
+        chars = pl.max_horizontal(pl.col("src").str.len_chars() + pl.col("tgt").str.len_chars(), 1)
+        bins = (chars.log10() * BINS_PER_DECADE + 1e-9).floor().cast(pl.Int64)
+        counts = pairs.select(bins.alias("bin"))["bin"].value_counts()
+        self.histograms.setdefault(name, Counter()).update(dict(counts.iter_rows()))
+
     def merge(self, other: Counters, num_samples: int) -> None:
         """Add another part's counts; ``num_samples`` samples stay."""
         for name, bins in other.histograms.items():
@@ -142,6 +170,15 @@ class Counters:
             buckets=Counter(data["buckets"]),
             samples=[(number, name, text) for number, name, text in data["samples"]],
         )
+
+
+def _count_sources(pairs: pl.DataFrame, by_source: dict[str, SourceCounters]) -> None:
+    chars = pl.col("src").str.len_chars() + pl.col("tgt").str.len_chars()
+    groups = pairs.group_by("source", maintain_order=True).agg(
+        pl.len().alias("n"), chars.sum().alias("chars")
+    )
+    for uri, num_docs, num_chars in groups.iter_rows():
+        by_source.setdefault(uri, SourceCounters()).merge(SourceCounters(num_docs, int(num_chars)))
 
 
 def _with_texts(tables: dict[str, Counter[int]]) -> dict[str, dict[str, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -30,7 +30,7 @@ _SETTINGS = {
 }
 
 
-def loss_note(stats: Mapping[str, Any], read: int, kept: int, unit: str, stages: Callable[[str], Any]) -> str:
+def loss_note(stats: Mapping[str, Any], read: int, kept: int, unit: str, classes: Mapping[str, Any]) -> str:
     """Return a line on a build that kept less than half, or "".
 
     Args:
@@ -38,7 +38,7 @@ def loss_note(stats: Mapping[str, Any], read: int, kept: int, unit: str, stages:
         read: characters, documents or pairs that were read.
         kept: those that were kept.
         unit: their name.
-        stages: stage name -> its class, or None.
+        classes: stage name -> its class.
     """
     lost: dict[str, int] = stats["ledger"]["dropped_chars" if unit == "characters" else "dropped"]
     if unit != "characters":  # pieces of documents do not count
@@ -52,7 +52,7 @@ def loss_note(stats: Mapping[str, Any], read: int, kept: int, unit: str, stages:
     meaning = stats["reasons"].get(key, "")
     return (
         f"  less than half was kept; most was dropped by {stage}/{reason}: {lost[key]:,} {unit}"
-        f"{f' ({meaning})' if meaning else ''}; setting: {setting_of(stage, reason, meaning, stages(stage))}"
+        f"{f' ({meaning})' if meaning else ''}; setting: {setting_of(stage, reason, meaning, classes)}"
     )
 
 
@@ -81,13 +81,14 @@ def tokenised_note(notes: Mapping[str, int], read: int, remedy: str) -> str:
     return f"  {100 * total / max(1, read):.1f} % was tokenised before ({kinds}); {said}"
 
 
-def setting_of(stage: str, reason: str, meaning: str, cls: Any) -> str:
-    """Return the setting that decides about a reason of dropping; ``cls`` is the class of the stage, or None."""
+def setting_of(stage: str, reason: str, meaning: str, classes: Mapping[str, Any]) -> str:
+    """Return the setting that decides about a reason of dropping; ``classes`` maps a stage's name to its class."""
     if said := _SETTINGS.get((stage, reason)) or _SETTINGS.get((stage, "")):
         return said
     if stage == Filters.name:
         names = [name for rule, _, name, _ in RULES if rule == reason]
         return ", ".join(f"settings.filters.limits.{name}=" for name in names)
+    cls = classes[stage] if stage in classes else None  # noqa: SIM401 - a registry raises
     if is_dataclass(cls):
         words = set(re.findall(r"\w+", meaning)) | {reason, f"min_{reason}", f"max_{reason}"}
         if names := [each.name for each in fields(cls) if each.name in words]:

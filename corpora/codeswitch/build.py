@@ -21,13 +21,11 @@ from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
-from xling.core.output.parts import write_json
 from xling.core.progress import Progress
 from xling.core.settings.codes import Lang, Pair
-from xling.corpora.card import data_card
 from xling.corpora.card.counters import Counters, SourceCounters
-from xling.corpora.card.ledgers import ledger_to_json
 from xling.corpora.card.losses import loss_note
+from xling.corpora.card.publication import stats_of, write
 from xling.corpora.codeswitch.alm import AlmSettings, ReplacementRate, draw_sentence
 from xling.corpora.codeswitch.documents import alternate_languages, group_by_document
 from xling.corpora.codeswitch.words import Spans, add_word_forms, project_links, word_cutter, words_of_phrases
@@ -182,13 +180,11 @@ def run(cfg: CodeswitchConfig) -> Answer:
         for event, count in counts.kinds.items():
             ledger.count_event(event, count)
         stats = _stats(cfg, inputs, ledger, counters)
-        write_json(publication.path / "stats.json", stats)
-        data_card.write(publication.path, stats)
-        publication.counts |= {"sentences": ledger.seen["corpus"], **counts.to_json()}
+        write(publication, stats, ledger, "sentences", **counts.to_json())
     rates = ", ".join(f"{name} {rate:.3f}" for name, rate in counts.rates().items())
     told = f"{out}: {ledger.seen['corpus']:,} sentences; replaced words: {rates}{_summary(cfg, counts)}"
     num_read = ledger.seen["read"]
-    note = loss_note(stats, num_read, num_read - ledger.dropped.total(), "pairs", lambda _: None)
+    note = loss_note(stats, num_read, num_read - ledger.dropped.total(), "pairs", {})
     told += f"\n{note}" * bool(note)
     return Answer(told, {"out": str(out), **publication.counts})
 
@@ -437,18 +433,16 @@ def _make_item(name: str, text: str, kind: str, sentence: SwitchedSentence, base
 
 def _stats(cfg: CodeswitchConfig, inputs: list[Path], ledger: Ledger, counters: Counters) -> dict[str, Any]:
     digests = {str(path): {"sha256": manifest.digest(path)} for path in inputs}
-    return {
-        "kind": "codeswitch",
-        "title": f"Code-switched corpus {'-'.join(cfg.langs)} ({cfg.mode})",
-        "unit": "sentences",
-        "lang": cfg.langs[0],
-        "config": cfg.content(),
-        "sources": [{"uri": str(path), "licence": "that of its source"} for path in inputs[:1]],
-        "inputs": digests,
-        "stages": ["read", "switch", "corpus"],
-        "reasons": {"switch\tno_links": "the pair has no word links"},
-        "partial": [],
-        "lm_note": "",
-        "ledger": ledger_to_json(ledger),
-        "counters": counters.to_json(),
-    }
+    return stats_of(
+        ledger,
+        counters,
+        kind="codeswitch",
+        title=f"Code-switched corpus {'-'.join(cfg.langs)} ({cfg.mode})",
+        unit="sentences",
+        lang=cfg.langs[0],
+        config=cfg.content(),
+        sources=[{"uri": str(path), "licence": "that of its source"} for path in inputs[:1]],
+        inputs=digests,
+        stages=["read", "switch", "corpus"],
+        reasons={"switch\tno_links": "the pair has no word links"},
+    )

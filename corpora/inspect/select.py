@@ -2,39 +2,42 @@
 
 The values computed by stages are stored with each document: score and candidates of language identification,
 perplexity, bucket, the size of its cluster of near-duplicates, masked personal data, the values that the
-filters judge. ``expr`` is an SQL condition over these columns and `EXTRA_COLUMNS`, for example ``lang_score > 0.9 AND
-ended > .5 AND cluster_size < 9``.
+filters judge. Sentence pairs have ``score`` and the columns that their filters leave, ``align`` and ``langid``.
+``expr`` is an SQL condition over these columns and those that `Rows` adds, for example ``lang_score > 0.9 AND
+ended > .5 AND cluster_size < 9``. Of sentence pairs only the training pairs are filtered; dev and test stay as they
+are, so that scores remain comparable.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
 
+from xling.core import languages
 from xling.core.errors import UserError, unknown
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
+from xling.core.settings import config
 from xling.corpora.card.losses import half_note
-from xling.corpora.common.shards import SCHEMA, corpus_shards
-from xling.corpora.parallel import select as pairs
+from xling.corpora.common.shards import corpus_shards
 from xling.corpora.stages.filters import STATISTICS
+from xling.text.pairs import SIDES
 
 STAGE = "corpus select"
-EXTRA_COLUMNS = {
-    "chars": "characters of the text",
-    "lines": "paragraphs of the text",
-    "cluster_size": "near-duplicates that the document stands for, itself included",
-    "num_pii_email": "masked e-mail addresses",
-    "num_pii_phone": "masked telephone numbers",
-    "num_pii_ip": "masked IP addresses",
-    "num_boilerplate": "lines cut out of it as menus and the like",
-    "num_duplicate_paragraphs": "paragraphs cut out that an earlier document has",
-    "num_repeated_paragraphs": "paragraphs cut out that it has before",
-    "num_paragraphs_in_other_languages": "paragraphs cut out for their language",
-}
-_DEFAULTS = {"cluster_size": 1}
+_COUNTS = (
+    "num_pii_email",
+    "num_pii_phone",
+    "num_pii_ip",
+    "num_boilerplate",
+    "num_duplicate_paragraphs",
+    "num_repeated_paragraphs",
+    "num_paragraphs_in_other_languages",
+)
+_TRAIN, _HELD_OUT = "train", ("dev", "test")
 
 
 @dataclass(frozen=True)
@@ -58,106 +61,147 @@ class SelectConfig:
     out: str = ""
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a corpus: documents or sentence pairs.
+
+    Attributes:
+        unit: ``documents`` or ``pairs``.
+        texts: columns that hold text.
+        shards: Parquet files that are filtered.
+        extra: columns beside those of the shards.
+        counted: what a note on losses counts, ``characters`` or the unit.
+        example: a condition.
+        copied: files that are published as they are.
+        text_files: column -> the file that its texts are published in, a line each.
+    """
+
+    unit: str
+    texts: tuple[str, ...]
+    shards: list[Path]
+    extra: dict[str, pl.Expr]
+    counted: str
+    example: str
+    copied: tuple[Path, ...] = ()
+    text_files: Mapping[str, Path] = field(default_factory=dict)
+
+    def scan(self, shard: Path) -> pl.LazyFrame:
+        """Return the rows of a shard with all columns."""
+        return pl.scan_parquet(shard).with_columns(**self.extra)
+
+
 def run(cfg: SelectConfig) -> Answer:
     """Count what stays, and publish it if ``out`` is given.
 
     Raises:
         UserError: no corpus, an unknown column, or an expression that is not a condition.
     """
-    corpus = Path(cfg.corpus)
-    if (corpus / manifest.FILE_NAME).is_file() and "pair" in manifest.read(corpus).config:
-        return _select_pairs(cfg)
-    shards = corpus_shards(Path(cfg.corpus))
-    condition = _condition(cfg.expr)
-    frames = [_with_extra(pl.scan_parquet(path)) for path in shards]
-    table = pl.concat(frames).select(pl.col("chars"), stays=condition.fill_null(value=False))
-    num_kept, chars, num_read, num_read_chars = (
-        table.select(
-            pl.col("stays").sum(), pl.col("chars").filter("stays").sum().alias("kept"),
-            pl.len(), pl.col("chars").sum().alias("all"),
-        ).collect().row(0)
-    )  # fmt: skip
-    counts = {
-        "documents": num_kept,
-        "characters": chars,
-        "of_documents": num_read,
-        "of_characters": num_read_chars,
-    }
-    message = f"{num_kept:,} of {num_read:,} documents, {chars:,} of {num_read_chars:,} characters"
-    note = half_note(num_read_chars, chars, "characters", f"{cfg.expr!r} is not true for the others", "expr=")
+    corpus, out = Path(cfg.corpus), Path(cfg.out)
+    recorded = manifest.read(corpus).config if (corpus / manifest.FILE_NAME).is_file() else {}
+    content = config.to_dict(cfg)
+    if "pair" in recorded:
+        rows = _pairs(corpus, str(recorded["pair"]))
+        content = {"pair": recorded["pair"], "corpus": cfg.corpus, "expr": cfg.expr}
+    else:
+        rows = _documents(corpus)
+    condition = _condition(cfg.expr, rows)
+    counts = _counts(rows, condition)
+    num_read, num_kept = counts[f"of_{rows.unit}"], counts[rows.unit]
+    message = f"{num_kept:,} of {num_read:,} {'training ' * (rows.unit == 'pairs')}{rows.unit}"
+    message += f", {counts['characters']:,} of {counts['of_characters']:,} characters"
+    note = half_note(
+        counts[f"of_{rows.counted}"],
+        counts[rows.counted],
+        rows.counted,
+        f"{cfg.expr!r} is not true for the others",
+        "expr=",
+    )
     if not cfg.out:
         return Answer(f"{message} would stay{note}", counts)
     if not num_kept:
-        raise UserError(f"{cfg.expr!r} leaves none of {num_read:,} documents", fix="loosen the expression")
-    out = Path(cfg.out)
-    if manifest.up_to_date(out, STAGE, cfg, [Path(cfg.corpus)]) is None:
-        with manifest.publish(out, STAGE, cfg, [Path(cfg.corpus)]) as publication:
-            (publication.path / "shards").mkdir()
-            for path in shards:
-                left = _with_extra(pl.scan_parquet(path)).filter(condition).select(SCHEMA.names).collect()
-                if len(left):
-                    left.write_parquet(publication.path / "shards" / path.name, compression="zstd")
+        raise UserError(f"{cfg.expr!r} leaves none of {num_read:,} {rows.unit}", fix="loosen the expression")
+    if manifest.up_to_date(out, STAGE, content, [corpus]) is None:
+        with manifest.publish(out, STAGE, content, [corpus]) as publication:
+            _write(rows, condition, corpus, publication.path)
             publication.counts |= counts
     return Answer(f"{message} in {out}{note}", counts | {"out": str(out)})
 
 
-def _select_pairs(cfg: SelectConfig) -> Answer:
-    """Do the same for a corpus of sentence pairs."""
-    corpus, out = Path(cfg.corpus), Path(cfg.out)
-    counts = pairs.counts(corpus, cfg.expr)
-    message = f"{counts['pairs']:,} of {counts['of_pairs']:,} training pairs"
-    others = f"{cfg.expr!r} is not true for the others"
-    note = half_note(counts["of_pairs"], counts["pairs"], "pairs", others, "expr=")
-    if not cfg.out:
-        return Answer(f"{message} would stay{note}", counts)
-    if not counts["pairs"]:
-        raise UserError(
-            f"{cfg.expr!r} leaves none of {counts['of_pairs']:,} pairs", fix="loosen the expression"
-        )
-    settings = {"pair": manifest.read(corpus).config["pair"], "corpus": cfg.corpus, "expr": cfg.expr}
-    if manifest.up_to_date(out, STAGE, settings, [corpus]) is None:
-        with manifest.publish(out, STAGE, settings, [corpus]) as publication:
-            pairs.write(corpus, cfg.expr, publication.path)
-            publication.counts |= counts
-    return Answer(f"{message} in {out}{note}", counts | {"out": str(out)})
+def _documents(corpus: Path) -> Rows:
+    text, meta = pl.col("text"), pl.col("meta")
+    values = {name: (f"$.{name}", 0) for name in _COUNTS} | {"cluster_size": ("$.cluster_size", 1)}
+    extra = {"chars": text.str.len_chars(), "lines": text.str.count_matches("\n") + 1}
+    extra |= {
+        name: meta.str.json_path_match(path).cast(pl.Int64).fill_null(default)
+        for name, (path, default) in values.items()
+    }
+    extra |= {name: meta.str.json_path_match(f"$.filters.{name}").cast(pl.Float64) for name in STATISTICS}
+    return Rows("documents", ("text",), corpus_shards(corpus), extra, "characters", "lang_score > 0.9")
 
 
-def _with_extra(frame: pl.LazyFrame) -> pl.LazyFrame:
-    """Return the columns of a corpus and those of `EXTRA_COLUMNS`."""
-    extra_columns = {
-        name: pl.col("meta").str.json_path_match(f"$.{name}").cast(pl.Int64).fill_null(_DEFAULTS.get(name, 0))
-        for name in EXTRA_COLUMNS
-        if name not in ("chars", "lines")
-    }
-    extra_columns |= {
-        name: pl.col("meta").str.json_path_match(f"$.filters.{name}").cast(pl.Float64) for name in STATISTICS
-    }
-    text = pl.col("text")
-    return frame.with_columns(
-        chars=text.str.len_chars(), lines=text.str.count_matches("\n") + 1, **extra_columns
+def _pairs(corpus: Path, pair: str) -> Rows:
+    extra = {f"{side}_chars": pl.col(side).str.len_chars().cast(pl.Int64) for side in SIDES}
+    sizes = tuple(extra.values())
+    extra["ratio"] = pl.max_horizontal(*sizes) / pl.min_horizontal(*sizes)
+    codes = [lang.code for lang in languages.get_pair(pair)]
+    held_out = [
+        path
+        for split in _HELD_OUT
+        for path in (corpus / "shards" / f"{split}.parquet", *(corpus / f"{split}.{code}" for code in codes))
+    ]
+    return Rows(
+        "pairs",
+        SIDES,
+        [corpus / "shards" / f"{_TRAIN}.parquet"],
+        extra,
+        "pairs",
+        "align > 0.9",
+        tuple(path for path in held_out if path.is_file()),
+        {side: Path(f"{_TRAIN}.{code}") for side, code in zip(SIDES, codes, strict=True)},
     )
 
 
-def _condition(expr: str) -> pl.Expr:
+def _counts(rows: Rows, condition: pl.Expr) -> dict[str, int]:
+    """Return how many rows and characters the condition keeps, and of how many."""
+    chars = pl.sum_horizontal(pl.col(name).str.len_chars().cast(pl.Int64) for name in rows.texts)
+    table = pl.concat(
+        [rows.scan(path).select(chars=chars, stays=condition.fill_null(value=False)) for path in rows.shards]
+    )
+    kept, chars_kept = pl.col("stays").sum(), pl.col("chars").filter("stays").sum().alias("kept")
+    numbers = table.select(kept, chars_kept, pl.len(), pl.col("chars").sum().alias("all")).collect().row(0)
+    return dict(zip((rows.unit, "characters", f"of_{rows.unit}", "of_characters"), numbers, strict=True))
+
+
+def _write(rows: Rows, condition: pl.Expr, corpus: Path, out: Path) -> None:
+    """Write the rows that the condition keeps as shards and text files, and copies of the others."""
+    (out / "shards").mkdir()
+    for shard in rows.shards:
+        kept = rows.scan(shard).filter(condition).select(list(pl.read_parquet_schema(shard))).collect()
+        if kept.height:
+            kept.write_parquet(out / "shards" / shard.name, compression="zstd")
+        for column, path in rows.text_files.items():
+            (out / path).write_text("".join(f"{line}\n" for line in kept[column]), encoding="utf-8")
+    for path in rows.copied:
+        shutil.copyfile(path, out / path.relative_to(corpus))
+
+
+def _condition(expr: str, rows: Rows) -> pl.Expr:
     """Parse the expression and check it against the columns."""
-    names = [*SCHEMA.names, *EXTRA_COLUMNS, *STATISTICS]
+    table = rows.scan(rows.shards[0])
+    names = table.collect_schema().names()
     try:
         condition = pl.sql_expr(expr)
     except pl.exceptions.PolarsError as error:
-        raise UserError(
-            f"{expr!r} is not a condition: {error}", "SQL, for example lang_score > 0.9"
-        ) from None
+        raise UserError(f"{expr!r} is not a condition: {error}", f"SQL, for example {rows.example}") from None
     for name in condition.meta.root_names():
         if name not in names:
             raise unknown("column", name, names)
-    kinds = {field.name: pl.Float64 if str(field.type) == "float" else pl.String for field in SCHEMA}
-    empty = pl.DataFrame(
-        schema=kinds | dict.fromkeys(EXTRA_COLUMNS, pl.Int64) | dict.fromkeys(STATISTICS, pl.Float64)
-    )
     try:
-        kind = empty.select(condition).dtypes
+        kind = table.head(0).select(condition).collect().dtypes
     except pl.exceptions.PolarsError as error:
-        raise UserError(f"{expr!r} fits no document: {error}", "a condition on the columns") from None
+        raise UserError(
+            f"{expr!r} fits none of the {rows.unit}: {error}", "a condition on the columns"
+        ) from None
     if kind != [pl.Boolean]:
         raise UserError(f"{expr!r} is {kind[0]}, not a condition", "SQL that is true or false")
     return condition

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from xling.core import languages
 from xling.core.errors import UserError
-from xling.corpora.langid import fasttext_model, ngrams
+from xling.corpora.langid import ngrams
 
 MAX_CHARS = 400
 SURE_SCORE = 0.8  # from this fastText score on, no other model is asked about a long text
@@ -144,26 +144,18 @@ class FastText:
         """Return the most likely languages; those that the table lacks are dropped."""
         if not any(map(str.isalpha, text)):
             return []
-        labels, scores = self.model.predict(text, _NUM_CANDIDATES)
+        # The library takes one line without lone surrogates.
+        encodable = text.replace("\n", " ").encode("utf-8", "replace").decode("utf-8")
+        labels, scores = self.model.predict(encodable, _NUM_CANDIDATES)
         return self._ranking(zip(labels, scores, strict=True))
 
     def _ranking(self, pairs: Iterable[tuple[str, float]]) -> Ranking:
         coded = [(self._code_of_label(label), min(1.0, float(score))) for label, score in pairs]
         return [pair for pair in coded if pair[0]]
 
-    @cached_property
-    def _numpy_model(self) -> fasttext_model.FastTextModel | None:
-        return fasttext_model.load(self._path)
-
     def ranks(self, texts: Sequence[str]) -> list[Ranking]:
-        """Return the most likely languages of each text; scores may differ by 1e-6 from those of `rank`."""
-        if self._numpy_model is None:
-            return list(map(self.rank, texts))
-        answers = self._numpy_model.best(texts, _NUM_CANDIDATES)
-        return [
-            self._ranking(answer) if any(map(str.isalpha, text)) else []
-            for text, answer in zip(texts, answers, strict=True)
-        ]
+        """Return the most likely languages of each text."""
+        return list(map(self.rank, texts))
 
 
 class Ngrams:

@@ -4,7 +4,7 @@ For each language the model holds its most frequent n-grams of 1 to 5 characters
 their ends, as 32-bit hashes with the logarithm of their frequency relative to a floor. The score of a text in
 a language is the mean of these over the n-grams of the text; n-grams that the language lacks count as zero.
 This is the naive Bayes model of HeLI (Jauhiainen et al. 2022) with one mixture of orders instead of back-off.
-`sharpen` then tunes the logarithms so that lines of the training text get their own language: logistic
+`benchmarks/langid.py` then tunes the logarithms so that lines of the training text get their own language: logistic
 regression initialised with naive Bayes.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -281,38 +281,6 @@ def train(texts: Mapping[str, Iterable[str]], max_chars: int, size: float = 1.0)
 def merged(model: NgramModel, base: NgramModel) -> NgramModel:
     """Return ``model`` with the languages of ``base`` that it lacks added."""
     return _assemble(_grams_by_lang(base) | _grams_by_lang(model))
-
-
-def sharpen(
-    model: NgramModel, lines: Mapping[str, Sequence[str]], epochs: int = 2, rate: float = 0.5, seed: int = 0
-) -> NgramModel:
-    """Return ``model`` with gains tuned to separate ``lines``, by stochastic gradient descent on cross-entropy.
-
-    Args:
-        model: what `train` made.
-        lines: language -> texts of it; as many of each, or the larger win.
-        epochs: how often each is read.
-        rate: step of the first line; it falls to 0.
-        seed: of their order.
-    """
-    number_of = {lang: number for number, lang in enumerate(model.langs)}
-    lines_read = [
-        (number_of[lang], *model._entries_of_text(text)) for lang in sorted(lines) for text in lines[lang]
-    ]
-    lines_read = [item for item in lines_read if len(item[1])]
-    gain = model.gain.copy()
-    for step in range(epochs * len(lines_read)):
-        if step % len(lines_read) == 0:
-            order = np.random.default_rng([seed, step]).permutation(len(lines_read))
-        lang, entries, counts, num = lines_read[order[step % len(lines_read)]]
-        langs = model.lang_of[entries]
-        weights = _SHARPNESS / np.sqrt(num) * counts
-        scores = np.bincount(langs, gain[entries] * weights, minlength=len(model.langs))
-        shares = np.exp(scores - scores.max())
-        wrong = shares / shares.sum()
-        wrong[lang] -= 1
-        gain[entries] -= rate * (1 - step / (epochs * len(lines_read))) * weights * wrong[langs]
-    return replace(model, gain=gain)
 
 
 def _grams_by_lang(model: NgramModel) -> _GramsByLang:

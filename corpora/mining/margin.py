@@ -159,22 +159,3 @@ def _use_each_once(pairs: Pairs, num_src: int, num_tgt: int) -> Pairs:
             is_free[0][i] = is_free[1][j] = False
             is_taken[last] = True
     return Pairs(*(field[is_taken] for field in pairs))
-
-
-def f1_at_best_threshold(
-    src: Int64[np.ndarray, " pairs"],
-    tgt: Int64[np.ndarray, " pairs"],
-    scores: Float32[np.ndarray, " pairs"],
-    gold: set[tuple[int, int]],
-) -> tuple[float, float, float, float]:
-    """Return precision, recall, F1 and threshold of the cut with the best F1, for pairs sorted best first.
-
-    BUCC chooses the threshold on its training set; on a test set choose it on another half (see the benchmark).
-    """
-    hits = np.cumsum([(int(i), int(j)) in gold for i, j in zip(src, tgt, strict=True)])
-    if not len(hits):
-        return 0.0, 0.0, 0.0, float("inf")
-    sizes = np.arange(1, len(hits) + 1)
-    f1 = 2 * hits / (sizes + len(gold))
-    cut = int(f1.argmax())
-    return float(hits[cut] / sizes[cut]), float(hits[cut] / len(gold)), float(f1[cut]), float(scores[cut])

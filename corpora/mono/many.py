@@ -20,10 +20,11 @@ from xling.core.errors import UserError
 from xling.core.output.command_result import Answer
 from xling.core.output.parts import Workspace, read_json, write_json
 from xling.corpora.card.ledgers import ledger_to_json
+from xling.corpora.card.publication import STATS
 from xling.corpora.mono import one, overview, route
 from xling.corpora.mono.build import PLAN, Build, read_plan, resolve
 from xling.corpora.mono.plan import is_current, save_new_plan
-from xling.corpora.mono.publish_phase import STATS, NothingLeftError
+from xling.corpora.mono.publish_phase import NothingLeftError
 from xling.corpora.mono.settings import ALL
 from xling.corpora.sources.routed import INDEX_FILE
 

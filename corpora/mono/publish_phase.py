@@ -13,30 +13,23 @@ import pyarrow.parquet as pq
 from xling.core.errors import UserError
 from xling.core.output.command_result import Answer
 from xling.core.output.manifest import publish
-from xling.core.output.parts import read_json, write_json
-from xling.corpora.card import data_card
+from xling.core.output.parts import read_json
+from xling.corpora.card import publication
 from xling.corpora.card.counters import Counters
-from xling.corpora.card.ledgers import (
-    dropped_by_reason,
-    ledger_to_json,
-    main_reasons,
-    merged_counters,
-    merged_ledger,
-)
-from xling.corpora.card.losses import loss_note, setting_of, tokenised_note
+from xling.corpora.card.ledgers import merged_counters, merged_ledger
+from xling.corpora.card.publication import STATS
 from xling.corpora.common.json_rows import COMMA_NOTE
 from xling.corpora.mono.build import PLAN, Build, save_plan
 from xling.corpora.mono.parts import CUTOFFS, INPUTS, meanings, partial_reasons
 from xling.corpora.mono.settings import STAGE_NAME
 from xling.corpora.sources.source import CUT_NOTE, LOST_CHARS_NOTE
 from xling.corpora.sources.text import LIST_NOTE
-from xling.corpora.stages import STREAMING, Stage, near_duplicates
+from xling.corpora.stages import STREAMING, near_duplicates
 from xling.corpora.stages import paragraphs as dedup
 from xling.corpora.stages.filters import Filters
 from xling.corpora.stages.perplexity import Perplexity
 from xling.text.document import Ledger
 
-STATS = "stats.json"
 _SAID_NOTES = (LIST_NOTE, CUT_NOTE, COMMA_NOTE, LOST_CHARS_NOTE)
 _PHASES_WITH_LEDGER = ("read", "filter", "score", "finish")
 
@@ -63,18 +56,11 @@ def run_publish(build: Build) -> Answer:
     if not ledger.seen["corpus"]:
         raise _nothing_left(build, ledger)
     stats = _stats(build, ledger, merged_counters(folders, build.cfg.num_samples))
-    with publish(build.out, STAGE_NAME, build.content) as publication:
-        _link_shards(build, publication.path)
-        _link_rejects(folders, publication.path)
-        save_plan(build.plan, publication.path / PLAN)
-        write_json(publication.path / STATS, stats)
-        data_card.write(publication.path, stats)
-        publication.counts |= {
-            "documents": ledger.seen["corpus"],
-            "characters": ledger.seen_chars["corpus"],
-            "dropped": dropped_by_reason(ledger),
-            "phases": build.workspace.resource_use(),
-        }
+    with publish(build.out, STAGE_NAME, build.content) as output:
+        _link_shards(build, output.path)
+        _link_rejects(folders, output.path)
+        save_plan(build.plan, output.path / PLAN)
+        publication.write(output, stats, ledger, "documents", phases=build.workspace.resource_use())
     if not build.cfg.keep_work:
         shutil.rmtree(build.workspace.root.parent)
     return summary(build.out)
@@ -83,28 +69,20 @@ def run_publish(build: Build) -> Answer:
 def summary(out: Path) -> Answer:
     """Return a paragraph that summarises a published corpus."""
     stats = read_json(out / STATS)
-    seen, chars = stats["ledger"]["seen"], stats["ledger"]["seen_chars"]
-    doc_share, share = (100 * count["corpus"] / max(1, count["read"]) for count in (seen, chars))
-    text = (
-        f"{stats['lang']}: {seen['corpus']:,} of {seen['read']:,} documents ({doc_share:.1f} %), "
-        f"{chars['corpus']:,} of {chars['read']:,} characters ({share:.1f} %) in {out}\n"
-        f"  data card: {out / data_card.HTML_FILE}"
-    )
     notes = stats["ledger"]["notes"]
-    said = [f"  {note}: {notes[note]:,}" for note in _SAID_NOTES if notes.get(note)]
-    said.append(tokenised_note(notes, seen["read"], "before_dedup=repair,detokenise,blocklist,length,lines"))
-    said.append(
-        loss_note(stats, chars["read"], chars["corpus"], "characters", _stage_class)
-        or loss_note(stats, seen["read"], seen["corpus"], "documents", _stage_class)
+    text = publication.summary(
+        out,
+        stats,
+        stats["lang"],
+        ("documents", "characters"),
+        [f"  {note}: {notes[note]:,}" for note in _SAID_NOTES if notes.get(note)],
+        "before_dedup=repair,detokenise,blocklist,length,lines",
+        STREAMING,
     )
-    text = "\n".join([text, *filter(None, said)])
+    seen, chars = stats["ledger"]["seen"], stats["ledger"]["seen_chars"]
     read = {"documents": seen["read"], "characters": chars["read"]}
     kept = {"documents": seen["corpus"], "characters": chars["corpus"]}
     return Answer(text, {"lang": stats["lang"], "out": str(out), "read": read, "kept": kept})
-
-
-def _stage_class(name: str) -> type[Stage] | None:
-    return STREAMING[name] if name in STREAMING else None  # noqa: SIM401 - a registry raises
 
 
 def _stats(build: Build, ledger: Ledger, counters: Counters) -> dict[str, Any]:
@@ -112,20 +90,20 @@ def _stats(build: Build, ledger: Ledger, counters: Counters) -> dict[str, Any]:
     inputs: dict[str, Any] = {}
     for index in range(len(build.plan.parts)):
         inputs |= read_json(build.workspace.part("read", index) / INPUTS)
-    return {
-        "lang": build.cfg.lang,
-        "config": build.content,
-        "sources": build.plan.sources,
-        "inputs": inputs,
-        "stages": _stages(build, bool(cutoffs)),
-        "cutoffs": cutoffs,
-        "limits": _limits(build),
-        "lm_note": read_json(build.workspace.part("fit", 0) / "lm.json")["note"],
-        "reasons": meanings(),
-        "partial": sorted(partial_reasons()),
-        "ledger": ledger_to_json(ledger),
-        "counters": counters.to_json(),
-    }
+    return publication.stats_of(
+        ledger,
+        counters,
+        lang=build.cfg.lang,
+        config=build.content,
+        sources=build.plan.sources,
+        inputs=inputs,
+        stages=_stages(build, bool(cutoffs)),
+        cutoffs=cutoffs,
+        limits=_limits(build),
+        lm_note=read_json(build.workspace.part("fit", 0) / "lm.json")["note"],
+        reasons=meanings(),
+        partial=sorted(partial_reasons()),
+    )
 
 
 def _limits(build: Build) -> dict[str, float]:
@@ -190,14 +168,9 @@ def _nothing_left(build: Build, ledger: Ledger) -> NothingLeftError:
             fix="check source=, lang= and what the notes say about unread files",
         )
     else:
-        partial = partial_reasons()
-        whole = {key: num for key, num in ledger.dropped.items() if key not in partial}
-        stage, reason = max(whole, key=lambda key: (whole[key], key))
-        meaning = meanings().get(f"{stage}\t{reason}", "")
-        error = NothingLeftError(
-            f"none of {ledger.seen['read']:,} documents is left: {main_reasons(ledger, partial)}"
-            f"{f' ({reason}: {meaning})' if meaning else ''}",
-            fix=f"{setting_of(stage, reason, meaning, _stage_class(stage))}, or give other text",
+        said, setting = publication.nothing_left(
+            ledger, "documents", meanings(), STREAMING, partial_reasons()
         )
+        error = NothingLeftError(said, fix=f"{setting}, or give other text")
     error.ledger = ledger
     return error

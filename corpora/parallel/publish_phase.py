@@ -16,22 +16,16 @@ import pyarrow.parquet as pq
 from xling.core.errors import UserError
 from xling.core.output.command_result import Answer
 from xling.core.output.manifest import publish
-from xling.core.output.parts import read_json, write_json
+from xling.core.output.parts import read_json
 from xling.core.sampling import rng
-from xling.corpora.card import data_card
-from xling.corpora.card.ledgers import (
-    dropped_by_reason,
-    ledger_to_json,
-    main_reasons,
-    merged_counters,
-    merged_ledger,
-)
-from xling.corpora.card.losses import loss_note, setting_of, tokenised_note
+from xling.corpora.card import publication
+from xling.corpora.card.counters import Counters
+from xling.corpora.card.ledgers import merged_counters, merged_ledger
+from xling.corpora.card.publication import STATS
 from xling.corpora.common.json_rows import COMMA_NOTE
 from xling.corpora.parallel import audit
 from xling.corpora.parallel.chain import REPAIRED, Chain, count_dropped, count_entered
-from xling.corpora.parallel.filters import PAIR_FILTERS, PairFilter
-from xling.corpora.parallel.pair_counters import PairCounters
+from xling.corpora.parallel.filters import PAIR_FILTERS
 from xling.corpora.parallel.read_phase import AUDIT, INPUTS, KEPT, KEYS, REJECTS, TableFile
 from xling.corpora.parallel.settings import STAGE_NAME, Build
 from xling.corpora.parallel.sources import READ_REASONS, READ_STAGE
@@ -44,7 +38,6 @@ if TYPE_CHECKING:
 SPLITS = ("train", "dev", "test")
 SPLIT, CORPUS = "split", "corpus"
 _MAX_HELDOUT_SHARE = 0.1
-_STATS = "stats.json"
 _SPLIT_REASONS = {"leak": "a side is also a side of a pair of the dev or test set"}
 _ROWS = 1 << 16
 
@@ -56,7 +49,7 @@ def run_publish(build: Build) -> Answer:
         UserError: not one pair is left; the message says where they went.
     """
     ledger = merged_ledger(build.parts, build.cfg.num_samples)
-    pair_counters = PairCounters(merged_counters(build.parts, build.cfg.num_samples))
+    counters = merged_counters(build.parts, build.cfg.num_samples)
     nonempty_parts = [folder for folder in build.parts if (folder / KEYS).is_file()]
     keys = (
         pl.concat([pl.read_parquet(folder / KEYS) for folder in nonempty_parts])
@@ -67,19 +60,12 @@ def run_publish(build: Build) -> Answer:
         raise nothing_left(build, ledger)
     outcomes = final_outcomes(keys, build)
     inputs = [Path(path) for folder in build.parts for path in read_json(folder / INPUTS)["digests"]]
-    with publish(build.out, STAGE_NAME, build.content, dict.fromkeys(inputs)) as publication:
-        _write(build, nonempty_parts, outcomes, ledger, pair_counters, publication.path)
+    with publish(build.out, STAGE_NAME, build.content, dict.fromkeys(inputs)) as output:
+        _write(build, nonempty_parts, outcomes, ledger, counters, output.path)
         if not ledger.seen[CORPUS]:
             raise nothing_left(build, ledger)
-        stats = _stats(build, ledger, pair_counters)
-        write_json(publication.path / _STATS, stats)
-        data_card.write(publication.path, stats)
-        publication.counts |= {
-            "pairs": ledger.seen[CORPUS],
-            "characters": ledger.seen_chars[CORPUS],
-            **{f"pairs_{name}": int((outcomes["split"] == name).sum()) for name in SPLITS},
-            "dropped": dropped_by_reason(ledger),
-        }
+        splits = {f"pairs_{name}": int((outcomes["split"] == name).sum()) for name in SPLITS}
+        publication.write(output, _stats(build, ledger, counters), ledger, "pairs", **splits)
     if not build.cfg.keep_work:
         shutil.rmtree(build.workspace.root.parent)
     return summary(build.out)
@@ -160,7 +146,7 @@ def _write(
     folders: list[Path],
     outcomes: pl.DataFrame,
     ledger: Ledger,
-    pair_counters: PairCounters,
+    counters: Counters,
     out: Path,
 ) -> None:
     """Write shards, Moses files and rejects, and count what happens to each pair."""
@@ -187,12 +173,12 @@ def _write(
                     outcome["reason"].is_not_null()
                 )
                 count_passage(pairs, outcome, build.chain, ledger)
-                pair_counters.dropped(lost)
+                counters.drop_pairs(lost)
                 rejects.add(lost.select(*SCHEMA, "stage", "reason"))
                 for name in SPLITS:
                     split_pairs = pairs.filter(outcome["split"] == name)
                     tables[name].add(split_pairs)
-                    pair_counters.count_published(split_pairs, build.cfg.num_samples)
+                    counters.count_published_pairs(split_pairs, build.cfg.num_samples)
                     _write_moses(split_pairs, moses, name, langs)
     for file in (*tables.values(), rejects):
         file.close()
@@ -216,30 +202,33 @@ def count_passage(pairs: pl.DataFrame, outcome: pl.DataFrame, chain: Chain, ledg
     count_entered(remaining, CORPUS, ledger)
 
 
-def _stats(build: Build, ledger: Ledger, pair_counters: PairCounters) -> dict[str, Any]:
+def _stats(build: Build, ledger: Ledger, counters: Counters) -> dict[str, Any]:
     parts = [read_json(folder / INPUTS) for folder in build.parts]
     audits = [read_json(folder / AUDIT) for folder in build.parts if (folder / AUDIT).is_file()]
     inputs = {path: {"sha256": digest} for part in parts for path, digest in part["digests"].items()}
+    return publication.stats_of(
+        ledger,
+        counters,
+        kind="parallel",
+        title=f"Parallel corpus {'-'.join(build.langs)}",
+        unit="pairs",
+        lang=build.langs[0],
+        pair="-".join(build.langs),
+        config=build.content,
+        sources=[source for part in parts for source in part["sources"]],
+        inputs=inputs,
+        stages=[READ_STAGE, *build.cfg.filters, SPLIT, CORPUS],
+        reasons=_meanings(build),
+        audit=audit.rows(audit.merge(audits)),
+        repairs=_repairs(ledger),
+    )
+
+
+def _meanings(build: Build) -> dict[str, str]:
+    """Map ``stage<TAB>reason`` to its explanation."""
     meanings = build.chain.reasons | {(READ_STAGE, r): t for r, t in READ_REASONS.items()}
     meanings |= {(SPLIT, r): t for r, t in _SPLIT_REASONS.items()}
-    return {
-        "kind": "parallel",
-        "title": f"Parallel corpus {'-'.join(build.langs)}",
-        "unit": "pairs",
-        "lang": build.langs[0],
-        "pair": "-".join(build.langs),
-        "config": build.content,
-        "sources": [source for part in parts for source in part["sources"]],
-        "inputs": inputs,
-        "stages": [READ_STAGE, *build.cfg.filters, SPLIT, CORPUS],
-        "reasons": {f"{stage}\t{reason}": text for (stage, reason), text in meanings.items()},
-        "audit": audit.rows(audit.merge(audits)),
-        "repairs": _repairs(ledger),
-        "partial": [],
-        "lm_note": "",
-        "ledger": ledger_to_json(ledger),
-        "counters": pair_counters.to_json(),
-    }
+    return {f"{stage}\t{reason}": text for (stage, reason), text in meanings.items()}
 
 
 def _repairs(ledger: Ledger) -> list[list[str]]:
@@ -254,40 +243,22 @@ def _repairs(ledger: Ledger) -> list[list[str]]:
 
 def summary(out: Path) -> Answer:
     """One paragraph on a published corpus."""
-    stats = read_json(out / _STATS)
-    seen = stats["ledger"]["seen"]
-    share = 100 * seen[CORPUS] / max(1, seen[READ_STAGE])
-    text = (
-        f"{stats['pair']}: {seen[CORPUS]:,} of {seen[READ_STAGE]:,} pairs ({share:.1f} %) in {out}\n"
-        f"  data card: {out / data_card.HTML_FILE}"
-    )
+    stats = read_json(out / STATS)
+    seen, notes = stats["ledger"]["seen"], []
     for note, num in sorted(stats["ledger"]["notes"].items()):
         if note.startswith("truncated"):
-            text += f"\n  {num} {note}: what is missing behind its end is not counted; get it again"
+            notes.append(f"  {num} {note}: what is missing behind its end is not counted; get it again")
         elif note == COMMA_NOTE:
-            text += f"\n  {note}: {num:,}"
-    said = (
-        tokenised_note(stats["ledger"]["notes"], seen[READ_STAGE], "settings.repair.tokenised=true"),
-        loss_note(stats, seen[READ_STAGE], seen[CORPUS], "pairs", _filter_class),
-    )
-    text = "\n".join([text, *filter(None, said)])
+            notes.append(f"  {note}: {num:,}")
+    tokenised = "settings.repair.tokenised=true"
+    text = publication.summary(out, stats, stats["pair"], ("pairs",), notes, tokenised, PAIR_FILTERS)
     pairs = {"read": {"pairs": seen[READ_STAGE]}, "kept": {"pairs": seen[CORPUS]}}
     return Answer(text, {"pair": stats["pair"], "out": str(out), **pairs})
-
-
-def _filter_class(name: str) -> type[PairFilter] | None:
-    return PAIR_FILTERS[name] if name in PAIR_FILTERS else None  # noqa: SIM401 - a registry raises
 
 
 def nothing_left(build: Build, ledger: Ledger) -> UserError:
     """The error for an empty result, with the commonest reasons."""
     if not ledger.seen[READ_STAGE]:
         return UserError(f"no sentence pair in {', '.join(build.uris)}", fix="check source= and pair=")
-    stage, reason = max(ledger.dropped, key=lambda key: (ledger.dropped[key], key), default=(READ_STAGE, ""))
-    is_read = stage == READ_STAGE
-    return UserError(
-        f"none of {ledger.seen[READ_STAGE]:,} pairs is left: {main_reasons(ledger)}",
-        fix=setting_of(stage, reason, "", None)
-        if is_read
-        else "loosen settings.FILTER.KEY=..., or check pair=",
-    )
+    said, setting = publication.nothing_left(ledger, "pairs", _meanings(build), PAIR_FILTERS)
+    return UserError(said, fix=f"{setting}, or check pair=")

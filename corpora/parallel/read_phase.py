@@ -12,12 +12,12 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.parts import write_json
 from xling.core.progress import Progress
+from xling.corpora.card.counters import Counters
 from xling.corpora.card.ledgers import COUNTERS, LEDGER, ledger_to_json
 from xling.corpora.parallel.audit import audit
 from xling.corpora.parallel.chain import Chain, count_entered
 from xling.corpora.parallel.filters import Context
 from xling.corpora.parallel.filters.langid import PairLangId
-from xling.corpora.parallel.pair_counters import PairCounters
 from xling.corpora.parallel.settings import Build
 from xling.corpora.parallel.sources import READ_STAGE, PairSource, open_sources
 from xling.text.document import Ledger
@@ -64,7 +64,7 @@ def run_read(build: Build, index: int) -> None:
     """
     chain, uri = build.chain, build.uris[index]
     sources = open_sources([uri], build.context)
-    ledger, pair_counters = Ledger(num_samples=build.cfg.num_samples), PairCounters()
+    ledger, counters = Ledger(num_samples=build.cfg.num_samples), Counters()
     with (
         build.workspace.write_part("read", index) as folder,
         Progress(f"read {uri}", unit="pairs") as bar,
@@ -75,13 +75,13 @@ def run_read(build: Build, index: int) -> None:
                 if position == 0:
                     refuse_swapped(batch, source, chain)
                 count_entered(batch, READ_STAGE, ledger)
-                pair_counters.count_read(batch)
+                counters.count_read_pairs(batch)
                 kept, lost = chain.run_batch(batch, ledger)
                 if build.cfg.audit and number == 0 and position == 0:
                     write_json(folder / AUDIT, audit(chain, batch, kept, build.cfg.seed))
                 if kept.height and (scores := scores_of(kept, chain.context)) is not None:
                     kept = kept.with_columns(scores.cast(pl.Float32).alias("score"))
-                pair_counters.dropped(lost)
+                counters.drop_pairs(lost)
                 files[KEPT].add(kept)
                 files[REJECTS].add(lost)
                 files[KEYS].add(keys_of(kept, chain))
@@ -89,7 +89,7 @@ def run_read(build: Build, index: int) -> None:
         for file in files.values():
             file.close()
         write_json(folder / LEDGER, ledger_to_json(ledger))
-        write_json(folder / COUNTERS, pair_counters.to_json())
+        write_json(folder / COUNTERS, counters.to_json())
         write_json(folder / INPUTS, {"sources": _source_facts(sources), "digests": inputs_of(build, index)})
 
 

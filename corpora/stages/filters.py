@@ -219,11 +219,6 @@ STATISTICS = {
 }
 
 
-def failed_reason(text: str, limits: Limits) -> str:
-    """Return the first rule of ``limits`` that ``text`` fails, or ""."""
-    return first_failed_rule(measure(text, limits), limits)
-
-
 def first_failed_rule(values: Mapping[str, float], limits: Limits) -> str:
     """Return the first rule that a text with these `measure` values fails, or ""."""
     for reason, statistic, name, side in RULES:

@@ -19,7 +19,7 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.corpora.stages.langid import identify
 from xling.eval.metrics.base import METRICS, Array, Metric, mean, with_count
-from xling.eval.metrics.ngrams import bleu_scores, bleu_stats, chrf_scores, chrf_stats, ter_scores
+from xling.eval.metrics.ngrams import bleu_scores, chrf_scores, ter_scores
 from xling.eval.rows.suite import Example
 from xling.text.tokenizers.bleu_words import MECAB_TOKENIZERS, bleu_tokeniser
 from xling.text.words.units import combining_marks
@@ -102,11 +102,11 @@ def sacre_stats(
 ) -> Float64[np.ndarray, "rows stats"]:
     """Return Sacrebleu's own sentence statistics (num_rows, num_stats), whose sum it scores."""
     metric, references = scorer(name, target_language(lang)), [e.label for e in examples]
-    if name == "chrf":
-        return chrf_stats(metric, predictions, references)
     if name == "ter":
         return _ter_stats(metric, predictions, references)
-    return bleu_stats(metric, predictions, references)
+    num_stats = 3 * metric.order if name == "chrf" else 2 + 2 * metric.max_ngram_order
+    rows = metric._extract_corpus_statistics(predictions, [references]) if references else []
+    return np.array(rows, dtype=np.float64).reshape(-1, num_stats)
 
 
 def _ter_stats(metric: Any, predictions: Sequence[str], references: Sequence[str]) -> Array:

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import scipy  # its parts are loaded when they are used
 
 from xling.core.sampling import rng
 from xling.eval.metrics.base import Array, Metric
@@ -123,34 +124,22 @@ def assign_clusters(parts: Sequence[RowStatistics]) -> tuple[list[Int64[np.ndarr
     Rows with one id belong together in every language and seed; so do the rows of one language that share a block,
     and whatever these join.
     """
-    parent: list[int] = []
-    node_of_key: dict[Hashable, int] = {}
-
-    def root(node: int) -> int:
-        while parent[node] != node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
-
-    def node_of(key: Hashable) -> int:
-        if key not in node_of_key:
-            node_of_key[key] = len(parent)
-            parent.append(len(parent))
-        return node_of_key[key]
-
-    nodes: list[list[int]] = []
+    numbers: dict[Hashable, int] = {}
+    nodes: list[int] = []
+    edges: list[tuple[int, int]] = []
     for part_index, part in enumerate(parts):
-        row_nodes: list[int] = []
         for row in range(len(part.stats)):
-            node = node_of(("id", part.ids[row]) if part.ids else ("row", part_index, row))
+            key = ("id", part.ids[row]) if part.ids else ("row", part_index, row)
+            node = numbers.setdefault(key, len(numbers))
+            nodes.append(node)
             if part.blocks and part.blocks[row] is not None:
-                parent[root(node)] = root(node_of(("block", part.lang, part.blocks[row])))
-            row_nodes.append(node)
-        nodes.append(row_nodes)
-    roots = [np.array([root(node) for node in row_nodes], dtype=np.int64) for row_nodes in nodes]
-    names, places = np.unique(np.concatenate([np.zeros(0, np.int64), *roots]), return_inverse=True)
-    ends = np.cumsum([len(row_nodes) for row_nodes in roots])
-    return np.split(places.astype(np.int64), ends[:-1]), len(names)
+                block = numbers.setdefault(("block", part.lang, part.blocks[row]), len(numbers))
+                edges.append((node, block))
+    first, second = np.array(edges, dtype=np.int64).reshape(-1, 2).T
+    graph = scipy.sparse.coo_array((np.ones(len(edges)), (first, second)), shape=(len(numbers),) * 2)
+    count, label_of_node = scipy.sparse.csgraph.connected_components(graph, directed=False)
+    labels = label_of_node.astype(np.int64)[np.array(nodes, dtype=np.int64)]
+    return np.split(labels, np.cumsum([len(part.stats) for part in parts])[:-1]), int(count)
 
 
 def score_interval(
@@ -332,23 +321,12 @@ def _percentile_interval(draws: npt.NDArray[np.float64], observed: float, count:
     low, high = np.percentile(
         draws, [50 * (1 - CONFIDENCE_LEVEL), 50 * (1 + CONFIDENCE_LEVEL)], method="weibull"
     )
-    widening = (
-        _student_quantile(count - 1) / _student_quantile(1 << 30) * math.sqrt(count / (count - 1))
-        if count > 1
-        else 1.0
-    )
+    level = 0.5 + CONFIDENCE_LEVEL / 2
+    widening = 1.0
+    if count > 1:
+        quantile = float(scipy.special.stdtrit(count - 1, level))
+        widening = quantile / NormalDist().inv_cdf(level) * math.sqrt(count / (count - 1))
     return observed + widening * (float(low) - observed), observed + widening * (float(high) - observed)
-
-
-def _student_quantile(degrees_of_freedom: int) -> float:
-    """Return the 97.5 % quantile of Student's t (Cornish and Fisher; 0.3 % error from three degrees on)."""
-    z = NormalDist().inv_cdf(0.5 + CONFIDENCE_LEVEL / 2)
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-    )
-    return z + sum(term / max(degrees_of_freedom, 1) ** power for power, term in enumerate(terms, 1))
 
 
 def _sum_by_cluster(stats: Array, cluster_of_row: Clusters, count: int) -> Array:

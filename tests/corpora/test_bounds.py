@@ -153,7 +153,9 @@ def memory_of_digests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.txt").write_text("neno moja tu\n" + "x" * (64 << 20) + "x\nneno mbili\n")
-    lines = list(compressed.read_whole_lines(tmp_path / "a.txt"))
+    lines = list(
+        compressed.split_lines(compressed.read_whole_chunks(tmp_path / "a.txt"), compressed.MAX_LINE_BYTES)
+    )
     assert [bytes(each) for each in lines[::2]] == [b"neno moja tu", b"neno mbili"]
     assert isinstance(lines[1], compressed.CutLine) and len(lines[1]) < 1000
 

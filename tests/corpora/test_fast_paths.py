@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-from tests.corpora.langid.test_fasttext_model import texts
+from tests.corpora.langid.test_identify import texts
 from xling.corpora.builtin.limits import Limits
 from xling.corpora.langid import identify, py3langid_model
 from xling.corpora.sources.source import paragraphs

@@ -45,14 +45,16 @@ def test_every_kind_runs_and_is_clean_in_a_checkout(checkout: Path) -> None:
     written = [
         path
         for kind in new.KINDS
-        for path in run(checkout, checkout, "xling", "new", kind, f"my_{kind}").splitlines()[:2]
+        for path in run(
+            checkout, checkout, "xling", "new", kind, f"my_{kind.replace('-', '_')}"
+        ).splitlines()[:2]
     ]
     assert len(written) == 2 * len(new.KINDS)
     tests = [path for path in written if Path(path).name.startswith("test_")]
     assert "15 passed" in run(checkout, checkout, "pytest", "-q", "-p", "no:cacheprovider", *tests)
     for words in (("check",), ("format", "--check")):
         run(checkout, checkout, "ruff", *words, "--no-cache", *written)
-    contract = "tests/corpora/stages/test_streaming.py::test_contract[my_stage]"
+    contract = "tests/corpora/stages/test_streaming.py::test_contract[my_doc_filter]"
     assert "1 passed" in run(checkout, checkout, "pytest", "-q", "-p", "no:cacheprovider", contract)
 
 
@@ -60,9 +62,10 @@ def test_every_kind_runs_and_is_clean_in_a_checkout(checkout: Path) -> None:
 @pytest.mark.timeout(600)
 def test_every_kind_runs_in_another_package(tmp_path: Path) -> None:
     out = tmp_path / "mine"
-    for kind in new.KINDS:
-        said = run(tmp_path, ROOT, "xling", "new", kind, f"my_{kind}", f"out={out}")
-        assert f'"{kind}.my_{kind}" = "YOUR_PACKAGE.my_{kind}"' in said
+    for kind, facts in new.KINDS.items():
+        name = f"my_{kind.replace('-', '_')}"
+        said = run(tmp_path, ROOT, "xling", "new", kind, name, f"out={out}")
+        assert f'"{facts.plugin}.{name}" = "YOUR_PACKAGE.{name}"' in said
     assert "15 passed" in run(tmp_path, ROOT, "pytest", "-q", "-p", "no:cacheprovider", str(out))
 
 
@@ -70,7 +73,7 @@ def test_nothing_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    words = ["new", "stage", "mine", "out=here"]
+    words = ["new", "doc-filter", "mine", "out=here"]
     assert cli.main(words) == 0
     before = {path: path.read_text() for path in (tmp_path / "here").iterdir()}
     assert {path.name for path in before} == {"mine.py", "test_mine.py"}
@@ -84,12 +87,16 @@ def test_nothing_is_replaced(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["stage", "Mine", "out=x"], "name='Mine'; valid: lower-case letters"),
-        (["stage", "class", "out=x"], "name='class'"),
-        (["stage", "repair", "out=x"], "the name of the stage 'repair' is taken"),
+        (["doc-filter", "Mine", "out=x"], "name='Mine'; valid: lower-case letters"),
+        (["doc-filter", "class", "out=x"], "name='class'"),
+        (["doc-filter", "repair", "out=x"], "the name of the doc-filter 'repair' is taken"),
+        (["pair-filter", "align", "out=x"], "the name of the pair-filter 'align' is taken"),
         (["metric", "bleu", "out=x"], "the name of the metric 'bleu' is taken"),
-        (["stage", "mine"], "is not a checkout of xling; valid: the folder that holds xling/ and corpora/"),
-        (["stge", "mine", "out=x"], "did you mean 'stage'"),
+        (
+            ["doc-filter", "mine"],
+            "is not a checkout of xling; valid: the folder that holds xling/ and corpora/",
+        ),
+        (["filter", "mine", "out=x"], "did you mean 'doc-filter' or 'pair-filter'"),
     ],
 )
 def test_what_cannot_be_written_is_told(

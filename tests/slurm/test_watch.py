@@ -216,6 +216,33 @@ def test_status_names_hung_and_slow_processes(part: Part, step: Step) -> None:
     assert status.step_status(step, view).state == "RUNNING", "the heartbeat of an earlier start"
 
 
+def test_status_names_processes_without_an_update_within_two_minutes(
+    monkeypatch: pytest.MonkeyPatch, part: Part, step: Step
+) -> None:
+    """One hangs before its first heartbeat, or its node is lost; the other waits for it."""
+    step.plan = replace(step.plan, resources=Resources(nodes=2, hang_slack_s=5, hang_start_s=600))
+    monkeypatch.setattr(
+        watch, "run_for_output", lambda command: ("n1\nn2\n" if command[-1] == "n[1-2]" else "", "")
+    )
+
+    def shown(ran_s: int) -> str:
+        state = JobState("RUNNING", node="n[1-2]", name=step.job_name(step.jobs()[0]), ran_s=ran_s)
+        return status.step_status(step, QueueView(jobs={"7": state})).reason
+
+    write(part, 1, time=time.time() - 5000, mark="6.0")  # of an earlier job
+    missing = "rank {} on n{} of 2 has not started 0:01:40 after its job began"
+    assert shown(100) == f"{missing.format(0, 1)}; {missing.format(1, 2)}", "the program has not begun at all"
+    assert shown(80) == ""
+    part.append("start", saved=0, job="7", node="n1")
+    write(part, 0, doing=signals.STARTING)
+    assert shown(100) == (
+        f"rank 0 on n1 of 2 has not reached its first update 0:01:40 after its job began; {missing.format(1, 2)}"
+    )
+    for rank in (0, 1):
+        write(part, rank)
+    assert shown(100) == ""
+
+
 def test_the_watcher_stands_in_the_scripts_of_watched_parts_alone(step: Step, tmp_path: Path) -> None:
     parts = [step.part("run", 0)]
     text = queue.script(queue.jobs_of(step, "array", "k", parts=parts, exclude=["n2", "n5"]))

@@ -167,14 +167,6 @@ def find(code: str, codes: Iterable[str]) -> str | None:
     return next((each for each in codes if canonical(each) == canonical(code)), None)
 
 
-def find_pair(pair: str, pairs: Iterable[str]) -> str | None:
-    """Return that of ``pairs`` which means the same languages in the same order as ``pair``."""
-    pairs = [*pairs]
-    if pair in pairs:
-        return pair
-    return next((each for each in pairs if canonical_pair(each) == canonical_pair(pair)), None)
-
-
 def spellings(code: str) -> tuple[str, ...]:
     """Return a code and its language's codes in other schemes, keeping a variant; an unknown code alone."""
     try:

@@ -1,4 +1,4 @@
-"""``xling new KIND NAME``: the file of an objective, stage, filter, source, suite or metric, and its test.
+"""``xling new KIND NAME``: the file of an objective, filter, source, suite or metric, and its test.
 
 Both are complete: the test passes as it is written. In a checkout they go where the registry finds them; with
 ``out=FOLDER`` they go into a folder of another package, which names them in its entry points.
@@ -23,22 +23,26 @@ from xling.core.registry import PLUGINS
 
 @dataclass(frozen=True)
 class Kind:
-    """Paths of an extension and its test in a checkout, and the registry that finds it."""
+    """Paths of an extension and its test in a checkout, the registry that finds it, and its word in entry points."""
 
     folder: str
     tests: str
     registry: str
+    plugin: str
 
 
 KINDS = {
-    "objective": Kind("xling/objectives", "tests/objectives", "xling.objectives:OBJECTIVES"),
-    "stage": Kind("corpora/stages", "tests/corpora/stages", "xling.corpora.stages:STREAMING"),
-    "filter": Kind(
-        "corpora/parallel/filters", "tests/corpora/parallel", "xling.corpora.parallel.filters:PAIR_FILTERS"
+    "objective": Kind("xling/objectives", "tests/objectives", "xling.objectives:OBJECTIVES", "objective"),
+    "doc-filter": Kind("corpora/stages", "tests/corpora/stages", "xling.corpora.stages:STREAMING", "stage"),
+    "pair-filter": Kind(
+        "corpora/parallel/filters",
+        "tests/corpora/parallel",
+        "xling.corpora.parallel.filters:PAIR_FILTERS",
+        "filter",
     ),
-    "source": Kind("corpora/sources", "tests/corpora", "xling.corpora.sources.source:SOURCES"),
-    "suite": Kind("eval/suites", "tests/eval", "xling.eval.rows.suite:SUITES"),
-    "metric": Kind("eval/metrics", "tests/eval", "xling.eval.metrics:METRICS"),
+    "source": Kind("corpora/sources", "tests/corpora", "xling.corpora.sources.source:SOURCES", "source"),
+    "suite": Kind("eval/suites", "tests/eval", "xling.eval.rows.suite:SUITES", "suite"),
+    "metric": Kind("eval/metrics", "tests/eval", "xling.eval.metrics:METRICS", "metric"),
 }
 
 
@@ -47,12 +51,12 @@ class NewConfig:
     """Settings of ``xling new``.
 
     Args:
-        kind: what is added.
+        kind: what is added; ``doc-filter`` and ``pair-filter`` are stages of ``corpus mono`` and ``corpus parallel``.
         name: how it is called in settings, and its file.
         out: folder of another package; by default the folder of the kind in the checkout that this is run in.
     """
 
-    kind: Literal["objective", "stage", "filter", "source", "suite", "metric"]
+    kind: Literal["objective", "doc-filter", "pair-filter", "source", "suite", "metric"]
     name: str
     out: Path | None = None
 
@@ -81,7 +85,7 @@ def run(cfg: NewConfig) -> Answer:
         write_atomic(path, Template(text).substitute(substitutions))
     lines = [f"{code_path}", f"{test_path}", f"run its test: python -m pytest {test_path}"]
     if cfg.out:
-        entry_point = f'"{cfg.kind}.{cfg.name}" = "YOUR_PACKAGE.{cfg.name}"'
+        entry_point = f'"{kind.plugin}.{cfg.name}" = "YOUR_PACKAGE.{cfg.name}"'
         lines += ["name it in pyproject.toml:", f'[project.entry-points."{PLUGINS}"]', entry_point]
     return Answer("\n".join(lines), {"file": str(code_path), "test": str(test_path)})
 

@@ -4,7 +4,7 @@ IBM model 1 is trained in both directions on the first letters of words, which j
 hundred pairs be enough. All of it is numpy over flat arrays of cells, a cell being a word of one side beside one of
 the other.
 
-Source: Brown et al. 1993 (model 1); Moore 2004 (smoothing).
+Source: Moore 2004 (smoothing of model 1, `xling.corpora.common.model1`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from xling.corpora.common import model1
 from xling.text.words.units import UNSPACED_CLASS
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ MAX_WORDS, MAX_UNSPACED = 80, 320
 """Words of a side that are read, and single characters of a script without spaces: about as long a text."""
 _MAX_CHARS = 2000
 _MAX_CELLS, _CHUNK_CELLS = 6_000_000, 1_000_000
-_ITERATIONS = 5
 SMOOTHING, NULL_PROBABILITY = 2.0, 0.2
 SAME_WORD_PRIOR = 0.3  # belief that a word stands for the same word, before anything is counted
 _MIN_EXPECTED_COUNT = 0.05
@@ -264,7 +264,7 @@ def _expected_links(
     side: TextWords,
     other: TextWords,
 ) -> Float64[np.ndarray, " cells"]:
-    """EM for model 1: the probability that each cell is a link, of the words ``produced`` of ``side`` each one or none.
+    """The probability that each cell is a link, of the words ``produced`` of ``side`` each one or none.
 
     Args:
         numbers: of the word pair of each cell.
@@ -276,20 +276,11 @@ def _expected_links(
     _, word = np.unique(side.ids, return_inverse=True)
     _, producer_ids = np.unique(other.ids, return_inverse=True)
     frequency = np.bincount(word) / len(word)
-    num, num_producers = int(numbers.max(initial=-1)) + 1, int(producer_ids.max(initial=-1)) + 1
-    first = np.zeros(num, np.int64)
+    first = np.zeros(int(numbers.max(initial=-1)) + 1, np.int64)
     first[numbers] = np.arange(len(numbers))
     prior, producer_of = SMOOTHING * frequency[word[produced[first]]], producer_ids[producers[first]]
     null = NULL_PROBABILITY / (1 - NULL_PROBABILITY) * other.lengths[side.owners] * frequency[word]
-    probability = np.ones(num)
-    cell_probability = np.zeros(len(numbers))
-    for _ in range(_ITERATIONS):
-        cell_probability = probability[numbers]
-        cell_probability /= (np.bincount(produced, cell_probability, len(word)) + null)[produced]
-        counts = np.bincount(numbers, cell_probability, num)
-        totals = np.bincount(producer_of, counts, num_producers)
-        probability = (counts + prior) / (totals[producer_of] + SMOOTHING)
-    return cell_probability
+    return model1.expected_links(numbers, produced, producer_of, null, SMOOTHING, prior)[0]
 
 
 @dataclass(frozen=True)

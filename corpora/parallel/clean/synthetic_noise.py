@@ -231,28 +231,3 @@ def is_restored(pair: Pair, clean: Pair) -> bool:
 
 COPY_KINDS = frozenset({"duplicate", "near-duplicate"})
 """Kinds that are noise only beside the pair that they copy."""
-
-
-def add_noise(
-    clean: CleanPairs, share: float, random: np.random.Generator, kinds: Sequence[str] = ()
-) -> list[tuple[str, str, str]]:
-    """The pairs with a share of them damaged, all kinds alike, as (kind or "", source, target); copies come last.
-
-    Args:
-        clean: what is damaged.
-        share: of the pairs, in [0, 1].
-        random: draws the pairs and the damage.
-        kinds: names of `KINDS`; empty takes all.
-    """
-    names = list(kinds or KINDS)
-    rows = [("", *pair) for pair in clean.pairs]
-    copies = []
-    order = random.permutation(len(rows))[: round(share * len(rows))].tolist()
-    for turn, row in enumerate(order):
-        name = names[turn % len(names)]
-        if damaged := KINDS[name](row, clean, random):
-            if name in COPY_KINDS:
-                copies.append((name, *damaged))
-            else:
-                rows[row] = (name, *damaged)
-    return [*rows, *copies]

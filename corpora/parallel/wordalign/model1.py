@@ -1,8 +1,9 @@
 """Word pairs of a bitext as numbered parameters, and EM for IBM model 1, in numpy and batched over sentences.
 
-Sentences are grouped by length into batches whose cells (target word, source word) hold parameter numbers, so
-that an iteration is a gather, a normalisation and a histogram. Translation probabilities carry a sparse
-Dirichlet prior whose posterior is found by variational Bayes; it keeps rare words from collecting everything.
+Sentences are grouped by length into batches whose cells (target word, source word) hold parameter numbers, so that an
+iteration is a gather, a normalisation and a histogram. Translation probabilities carry a sparse Dirichlet prior whose
+posterior is found by variational Bayes; it keeps rare words from collecting everything. Lexicons that need no links
+are learned by `xling.corpora.common.model1`.
 
 Source: Brown et al. 1993, model 1; Riley and Gildea 2012 (variational Bayes).
 """

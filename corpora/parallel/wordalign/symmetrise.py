@@ -75,13 +75,3 @@ def parse_pharaoh(line: str) -> set[Link]:
         i, _, j = item.partition("-")
         links.add((int(i), int(j)))
     return links
-
-
-def alignment_error_rate(links: set[Link], sure: set[Link], possible: set[Link]) -> float:
-    """Return AER = 1 - (|A & S| + |A & P|) / (|A| + |S|), 0 is perfect; ``possible`` includes ``sure``.
-
-    Source: Och and Ney 2003, equation 26.
-    """
-    possible = possible | sure
-    total = len(links) + len(sure)
-    return 1 - (len(links & sure) + len(links & possible)) / total if total else 0.0

@@ -25,7 +25,7 @@ from xling.corpora.fit.limits import (
     run,
 )
 from xling.corpora.mono import MonoConfig
-from xling.corpora.stages.filters import RULES, Filters, failed_reason
+from xling.corpora.stages.filters import RULES, Filters, first_failed_rule, measure
 
 SYLLABLES = ["ka", "li", "mo", "ne", "pu", "ra", "si", "to", "vu", "wa"]
 LOOSEST = {
@@ -55,7 +55,7 @@ def write(path: Path, texts: list[str]) -> tuple[str, ...]:
 
 def test_a_limit_that_drops_clean_text_is_loosened_and_others_are_made_stricter(tmp_path: Path) -> None:
     texts = documents(60, long_words=True)
-    assert {failed_reason(text, Limits()) for text in texts} == {"mean_word_length"}
+    assert {first_failed_rule(measure(text, Limits()), Limits()) for text in texts} == {"mean_word_length"}
     cfg = FitLimitsConfig(text={"sw": write(tmp_path / "a.txt", texts)}, out=str(tmp_path / "limits"))
     fitted = run(cfg).counts["limits"]["sw"]
     before = Filters().limits_for("sw")

@@ -77,7 +77,7 @@ def test_documents_are_cut_by_their_columns(tmp_path: Path, corpus: str, expr: s
         ("lang_scor > 1", "unknown column 'lang_scor'.*'lang_score'"),
         ("lang_score >", "is not a condition"),
         ("lang_score + 1", "not a condition"),
-        ("lang_score > 'high'", "fits no document"),
+        ("lang_score > 'high'", "fits none of the documents"),
     ],
 )
 def test_a_wrong_expression_is_told(corpus: str, expr: str, message: str) -> None:

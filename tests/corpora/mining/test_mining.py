@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.corpora.mining.planted import planted
 from xling.core.errors import UserError
 from xling.corpora.mining import margin, search
-from xling.corpora.mining.margin import Pairs, f1_at_best_threshold, mine
+from xling.corpora.mining.margin import Pairs, mine
 from xling.corpora.mining.rows import VectorRows, normalise
 from xling.corpora.mining.search import nearest
 from xling.corpora.mining.sentences import first_occurrences
@@ -39,6 +39,17 @@ def test_ratio_margin_by_hand():
     assert distance[0] == pytest.approx(cos[0, 0] - around, rel=1e-5)
     _, _, absolute = mine(src, tgt, k=2, margin="absolute", retrieval="forward")
     assert absolute[0] == pytest.approx(cos[0, 0], rel=1e-5)
+
+
+def f1_at_best_threshold(src, tgt, scores, gold):
+    """Return precision, recall, F1 and threshold of the cut with the best F1, for pairs sorted best first."""
+    hits = np.cumsum([(int(i), int(j)) in gold for i, j in zip(src, tgt, strict=True)])
+    if not len(hits):
+        return 0.0, 0.0, 0.0, float("inf")
+    sizes = np.arange(1, len(hits) + 1)
+    f1 = 2 * hits / (sizes + len(gold))
+    cut = int(f1.argmax())
+    return float(hits[cut] / sizes[cut]), float(hits[cut] / len(gold)), float(f1[cut]), float(scores[cut])
 
 
 def test_margin_beats_the_cosine_and_intersection_is_most_precise():

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.langid import sharpen
 from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
 from xling.corpora.fit.langid import LangidTrainConfig
@@ -48,7 +49,7 @@ def test_sharpened_ngrams_tell_close_languages_apart(tmp_path: Path) -> None:
     def share(judge: ngrams.NgramModel) -> float:
         return min(dict(judge.probabilities([line])[0])[lang] for lang in lines for line in lines[lang])
 
-    sharp = ngrams.sharpen(model, lines, epochs=20)
+    sharp = sharpen(model, lines, epochs=20)
     assert share(sharp) > max(0.8, share(model))
     assert not (sharp.gain == model.gain).all()
     sharp.save(tmp_path / "a.npz")

@@ -18,7 +18,7 @@ from xling.corpora.builtin.limits import Limits
 from xling.corpora.stages import Stage
 from xling.corpora.stages.blocklist import Blocklist
 from xling.corpora.stages.contamination import Contamination
-from xling.corpora.stages.filters import Filters, failed_reason, measure
+from xling.corpora.stages.filters import Filters, first_failed_rule, measure
 from xling.corpora.stages.length import Length
 from xling.corpora.stages.pii import Pii, mask
 from xling.corpora.stages.repair import Repair, repair
@@ -300,10 +300,12 @@ GOOD = "\n".join(" ".join(WORDS[i : i + 12]) + "." for i in range(0, 96, 12))
 )
 def test_filter_reasons(text: str, expected: str) -> None:
     limits = Limits(max_braces=0.02, max_placeholders=0, max_short=0.35)
-    assert failed_reason(text, limits) == expected
+    assert first_failed_rule(measure(text, limits), limits) == expected
     assert reason(Filters(limits), text) == expected
     if expected in ("braces", "placeholder", "short_lines"):
-        assert failed_reason(text, Limits()) == "", "FineWeb-2's ablations dropped these rules"
+        assert first_failed_rule(measure(text, Limits()), Limits()) == "", (
+            "FineWeb-2's ablations dropped these rules"
+        )
 
 
 def test_limits_by_language() -> None:
@@ -390,7 +392,7 @@ def test_lines_are_weighed_by_their_characters(text: str, reason: str) -> None:
         max_short=0.35,
     )
     limits = replace(limits, max_repeated_lines=1, max_repeated_line_chars=1)
-    assert failed_reason(text, limits) == reason
+    assert first_failed_rule(measure(text, limits), limits) == reason
 
 
 @pytest.mark.parametrize("number", range(20))

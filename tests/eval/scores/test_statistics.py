@@ -174,13 +174,6 @@ def test_questions_of_one_passage_count_as_one() -> None:
     )
 
 
-def test_student_equals_scipy() -> None:
-    from scipy.stats import t
-
-    for free in (3, 5, 10, 50, 1000):
-        assert statistics._student_quantile(free) == pytest.approx(t.ppf(0.975, free), rel=0.01)
-
-
 @dataclass(frozen=True)
 class World:
     """How answers of two systems come about: logits of an item, of item by system, by language and by seed."""

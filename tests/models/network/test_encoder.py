@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+import torch.utils.cpp_extension  # imports setuptools, which must come before distutils: no test may be first
 from fairseq.data import Dictionary
 from torch import Tensor
 

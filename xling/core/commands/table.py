@@ -479,7 +479,7 @@ COMMANDS: tuple[Stage, ...] = (
         config="xling.new:NewConfig",
         run="xling.new:run",
         positional="kind name",
-        help="write the file and the test of a new objective, stage, filter, source, suite or metric",
+        help="write the file and the test of a new objective, filter, source, suite or metric",
     ),
     Stage(
         "report",

@@ -149,14 +149,6 @@ class CutLine(bytes):
     """The first bytes of a line that is longer than the limit; the others were passed over."""
 
 
-def read_whole_lines(path: Path, max_bytes: int = MAX_LINE_BYTES) -> Iterator[bytes]:
-    """Yield the lines of ``path`` as `split_lines` does, in UTF-8 where a mark says what they are in.
-
-    It raises what `read_whole_chunks` and `utf8_chunks` raise.
-    """
-    return split_lines(utf8_chunks(read_whole_chunks(path), path, legacy=False, every_cr=False), max_bytes)
-
-
 def split_lines(chunks: Iterable[bytes], max_bytes: int) -> Iterator[bytes]:
     """Yield lines without line feeds; of a line over ``max_bytes`` only a `CutLine`, so that memory stays bounded.
 

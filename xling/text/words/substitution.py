@@ -147,8 +147,3 @@ def project_tags(tags: Sequence[str], switched: SwitchedSentence) -> list[str]:
         projected.append(f"I-{first[2:]}" if continues_entity else first)
         previous_origin = origin
     return projected
-
-
-def entity_types(tags: Sequence[str]) -> list[str]:
-    """List the types of the entities of IOB2 tags in order, which substitution must preserve."""
-    return [tag[2:] for tag in tags if tag.startswith("B-")]

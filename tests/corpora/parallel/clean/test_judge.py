@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from xling.core.errors import UserError
 from xling.core.sampling import rng
-from xling.corpora.parallel.clean import judge, lexical, near_duplicates, pair_classifier
+from xling.corpora.parallel.clean import judge, lexical, near_duplicates, pair_classifier, synthetic_noise
 from xling.corpora.parallel.clean.judge import Judge
-from xling.corpora.parallel.clean.synthetic_noise import CleanPairs, add_noise
+from xling.corpora.parallel.clean.synthetic_noise import CleanPairs
 from xling.corpora.parallel.filters import Context
 from xling.corpora.parallel.filters.align import Align
 from xling.corpora.toyworld import para
@@ -23,6 +23,21 @@ KINDS = tuple(kind for classes in judge.GROUPS.values() for kinds in classes for
 
 def table(pairs):
     return pl.DataFrame(list(pairs), {"src": pl.String, "tgt": pl.String}, orient="row")
+
+
+def add_noise(clean, share, random, names):
+    """The pairs with a share of them damaged, all kinds alike, as (kind or "", source, target); copies come last."""
+    rows = [("", *pair) for pair in clean.pairs]
+    copies = []
+    order = random.permutation(len(rows))[: round(share * len(rows))].tolist()
+    for turn, row in enumerate(order):
+        name = names[turn % len(names)]
+        if damaged := synthetic_noise.KINDS[name](row, clean, random):
+            if name in synthetic_noise.COPY_KINDS:
+                copies.append((name, *damaged))
+            else:
+                rows[row] = (name, *damaged)
+    return [*rows, *copies]
 
 
 @pytest.fixture(scope="module")

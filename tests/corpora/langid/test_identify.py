@@ -1,0 +1,44 @@
+"""Language identification: any text has the same answer alone and among others."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.corpora.stages.test_langid import TEXTS
+from xling.corpora.langid.identify import Ensemble
+
+ODD = (
+    "",
+    " ",
+    "a",
+    "🙂 ok 🙂🙂",
+    "é",
+    "x\x00y \x0bz",
+    "<a> b>",
+    "__label__en habari",
+    "ein </s> two",
+    "12 - 34",
+    "habari \ud83d za leo",
+)
+
+
+def texts() -> list[str]:
+    """Return texts of all lengths, in several scripts and mixed."""
+    random.seed(0)
+    words = " ".join(TEXTS.values()).split()
+    mixed = [" ".join(random.choices(words, k=random.randint(1, 60))) for _ in range(100)]
+    return [*TEXTS.values(), *mixed, *ODD]
+
+
+def test_a_text_has_the_same_answer_in_any_company() -> None:
+    every = texts()
+    together = Ensemble().ranks(every)
+    assert together[::-1] == Ensemble().ranks(every[::-1])
+    for text, ranking in zip(every, together, strict=True):
+        assert ranking == Ensemble().ranks([text])[0]
+        alone = Ensemble().rank(text)
+        assert [code for code, _ in alone[:1]] == [code for code, _ in ranking[:1]], text
+        assert alone[:1] == [(code, pytest.approx(score, abs=1e-4)) for code, score in ranking[:1]]
+    assert Ensemble().ranks([]) == []
