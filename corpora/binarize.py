@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from xling.core.progress import Progress
 from xling.core.sampling import rng
 from xling.core.settings.codes import Lang, Pair
 from xling.text import vocab as vocabulary
-from xling.text.files import corpus_reader
+from xling.text.files import corpus_reader, pair_folder
 from xling.text.files.shards import EOS, ShardWriter, encode_lines
 
 
@@ -42,6 +42,7 @@ class BinarizeConfig:
         out: directory to publish.
         corpora: language -> files, globs or corpus directories.
         pairs: ``src-tgt`` -> the two line-aligned files, or the directory of `xling corpus parallel`.
+        rows: output of ``xling corpus pairs``, whose pairs and texts are added to ``pairs`` and ``corpora``.
         switched: ``src-tgt`` -> the directory of `xling corpus codeswitch`; or a file with one code-switched
             sentence per line. A second file may give the language of each word, words and languages separated
             by single spaces. Without it every token counts as the pair's first language.
@@ -55,6 +56,7 @@ class BinarizeConfig:
     out: str
     corpora: dict[Lang, tuple[str, ...]] = field(default_factory=dict)
     pairs: dict[Pair, tuple[str, ...]] = field(default_factory=dict)
+    rows: str = ""
     switched: dict[Pair, tuple[str, ...]] = field(default_factory=dict)
     valid_docs: int = 100
     max_pairs: int = 0
@@ -70,6 +72,10 @@ def run(cfg: BinarizeConfig) -> manifest.Manifest:
     for name in ("max_pairs", "valid_docs"):
         if getattr(cfg, name) < 0:
             raise UserError(f"{name}={getattr(cfg, name)}", "a whole number from 0")
+    given = cfg
+    if cfg.rows:
+        texts = vocabulary.joined(pair_folder.texts_of(cfg.rows), cfg.corpora)
+        cfg = replace(cfg, corpora=texts, pairs={**pair_folder.pairs_of(cfg.rows), **cfg.pairs})
     if not cfg.corpora and not cfg.pairs and not cfg.switched:
         raise UserError(
             "nothing to binarize", "corpora.LANG=PATH or pairs.SRC-TGT=PATH,PATH", "name some text"
@@ -93,10 +99,10 @@ def run(cfg: BinarizeConfig) -> manifest.Manifest:
             for p in files
         ),
     ]
-    if done := manifest.up_to_date(out, "binarize", cfg, inputs):
+    if done := manifest.up_to_date(out, "binarize", given, inputs):
         return done
     processor = vocabulary.load_processor(vocab_dir)
-    with manifest.publish(out, "binarize", cfg, inputs) as publication:
+    with manifest.publish(out, "binarize", given, inputs) as publication:
         vocabulary.copy_vocabulary(vocab_dir, publication.path)
         publication.counts["vocab_digest"] = vocabulary.vocab_digest(vocab_dir)
         for lang, paths in cfg.corpora.items():

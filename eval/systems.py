@@ -40,6 +40,7 @@ class FitConfig:
         label_smoothing: share of the target distribution that is spread evenly over all labels, for example .1.
         freeze_embeddings: do not train the word vectors, so that those of the source language do not
             drift away from the others.
+        freeze_layers: number of layers, from the bottom, that do not learn, nor do the embeddings; 0 for none.
         switch: language -> MUSE dictionary from the source language: words of the training rows are replaced
             by its translations, redrawn every epoch (CoSDA-ML, Qin et al. 2020). No labels of other languages
             are used, but their words are, and the signature says so.
@@ -66,6 +67,7 @@ class FitConfig:
     max_length: int = 128
     method: Literal["plain", "r3f"] = "plain"
     freeze_embeddings: bool = False
+    freeze_layers: int = 0
     pair_features: Literal["cls", "match", "align"] = "cls"
     text_features: Literal["cls", "concat"] = "cls"
     label_smoothing: float = 0.0

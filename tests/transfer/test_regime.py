@@ -95,6 +95,16 @@ def test_frozen_embeddings_do_not_thaw(model: Path) -> None:
     )
 
 
+def test_frozen_layers_stay_with_the_embeddings(model: Path) -> None:
+    tuned = tune.fine_tune(model, "classify", LABELS, ROWS, replace(CFG, freeze_layers=1))[-1]
+    assert changed(tuned, start(model)) and all(
+        name.startswith("layers.1.") for name in changed(tuned, start(model))
+    )
+    for num, said in ((3, "at most 2"), (-1, "from 0")):
+        with pytest.raises(UserError, match=said):
+            tune.fine_tune(model, "classify", LABELS, ROWS, replace(CFG, freeze_layers=num))
+
+
 def test_learning_rates_fall_from_layer_to_layer() -> None:
     model = task_model()
     made = TuningOptimizer(model, replace(CFG, layer_decay=0.5))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,7 @@ class ModelSource:
 
 def run_hf(cfg: ImportConfig) -> manifest.Manifest:
     """Check the files of a model, and import it; by `xling.hub.imports.run_hf` or `static_export.import_static`."""
+    cfg = replace(cfg, source=Path(str(cfg.source).removeprefix(inputs.HUB_PREFIX)))
     source = find_and_check(cfg)
     importer = (
         "xling.hub.static_export:import_static"

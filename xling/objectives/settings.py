@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from xling.core import languages
+from xling.core.commands.inputs import STATIC_FILE
 from xling.core.errors import UserError
 from xling.core.settings.ranges import COUNT, NOT_NEGATIVE, PART, POSITIVE, SHARE, OneOf, Range, ranged
 from xling.data.masking import check_shares
@@ -18,6 +20,9 @@ from xling.objectives.base_settings import MaskConfig, PairConfig, TaskConfig, T
 from xling.text import shard_selection, word_translation
 from xling.text.files import shards
 from xling.text.vocab import vocab_digest
+
+LEAST_SIMILARITY = 0.3
+"""Default of ``objectives.teach.least``."""
 
 
 def check_language_last(setting: str, shape: Any) -> None:
@@ -313,6 +318,59 @@ class SpanCorruptionConfig(TextConfig):
     style: str = ranged("xling", OneOf(("xling", "t5")))
     corrupt: float = ranged(0.15, PART)
     span_mean: float = ranged(3.0, Range(least=1, words="a number of tokens from 1"))
+
+
+@declare("teach")
+@dataclass
+class TeachConfig(PairConfig):
+    """Settings of teaching.
+
+    Attributes:
+        teacher: published encoder to learn from; it may have another vocabulary.
+        source: language that the teacher reads; pairs without it are left out.
+        links: static encoder (`xling pretrain static`) that links words; without it only words of ``source`` are
+            learned.
+        least: least similarity of linked words.
+        sentence: weight of the loss of sentences.
+        words: weight of the loss of words.
+    """
+
+    teacher: str = ""
+    source: str = "en"
+    links: str = ""
+    least: float = ranged(LEAST_SIMILARITY, SHARE)
+    sentence: float = ranged(1.0, NOT_NEGATIVE)
+    words: float = ranged(1.0, NOT_NEGATIVE)
+
+    def check_model(self, langs: list[str], shape: Any) -> None:
+        """Check the teacher, the pairs that it can read, and that the losses and their settings have an effect."""
+        if not self.teacher:
+            raise UserError("no teacher to learn from", "a published encoder", "objectives.teach.teacher=DIR")
+        content = model_folder.check_model(Path(self.teacher), *model_folder.OURS)
+        if content["format"] == model_folder.SEQ2SEQ or model_folder.shape_of(content).lang_embeddings:
+            raise UserError(
+                f"objectives.teach.teacher={self.teacher} has a decoder or language embeddings",
+                "an encoder without them",
+            )
+        pairs = shard_selection.select_pairs(self.pairs, Path(self.data), langs)
+        if not any(languages.canonical(self.source) in languages.split_pair(pair) for pair in pairs):
+            raise UserError(
+                f"objectives.teach.source={self.source}: no pair has it",
+                ", ".join(pairs),
+                "give pairs with it",
+            )
+        if not self.sentence + self.words > 0:
+            raise UserError(
+                f"objectives.teach: sentence={self.sentence} words={self.words}", "one of the two above 0"
+            )
+        if not self.links and self.least != LEAST_SIMILARITY:
+            raise UserError(
+                f"objectives.teach.least={self.least} without links=",
+                "links=ENCODER, which links words",
+                "leave it out",
+            )
+        if self.links and not (Path(self.links) / STATIC_FILE).is_file():
+            raise UserError(f"objectives.teach.links={self.links}", "an output of xling pretrain static")
 
 
 @declare("tlm")

@@ -11,8 +11,8 @@ import io
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ from xling.core.output import manifest
 from xling.core.sampling import alpha_shares, rng
 from xling.core.settings.codes import Lang
 from xling.text import vocab_rule
-from xling.text.files import corpus_reader
+from xling.text.files import corpus_reader, pair_folder
 from xling.text.words.units import combining_marks
 
 NUM_SPM_SPECIALS = 3
@@ -53,6 +53,7 @@ class VocabConfig:
 
     Attributes:
         corpora: language -> files, globs or corpus directories.
+        rows: output of ``xling corpus pairs``, whose text is added to ``corpora``; empty for none.
         out: directory to publish: ``spm.model``, ``spm.vocab``, ``dict.txt``.
         size: number of pieces, including SentencePiece's three specials.
         alpha: exponent of the language shares, by characters.
@@ -66,8 +67,9 @@ class VocabConfig:
         seed: seed of the sampling of lines.
     """
 
-    corpora: dict[Lang, tuple[str, ...]]
     out: str
+    corpora: dict[Lang, tuple[str, ...]] = field(default_factory=dict)
+    rows: str = ""
     size: int = 8000
     alpha: float = 0.3
     num_sentences: int = 500_000
@@ -85,6 +87,9 @@ def run(cfg: VocabConfig) -> manifest.Manifest:
     Raises:
         UserError: an unknown language, an alpha out of range, an unreadable file, too little text for ``size`` pieces.
     """
+    given = cfg
+    if cfg.rows:
+        cfg = replace(cfg, corpora=joined(pair_folder.texts_of(cfg.rows), cfg.corpora))
     if not cfg.corpora:
         raise UserError("no text to learn a vocabulary from", "corpora.LANG=PATH", "name some text")
     for lang in cfg.corpora:
@@ -93,14 +98,14 @@ def run(cfg: VocabConfig) -> manifest.Manifest:
         raise UserError(f"alpha={cfg.alpha}", "a number from 0 to 1")
     out = Path(cfg.out)
     inputs = [path for paths in cfg.corpora.values() for path in corpus_reader.resolve_files(paths)]
-    if published := manifest.up_to_date(out, "vocab", cfg, inputs):
+    if published := manifest.up_to_date(out, "vocab", given, inputs):
         return published
     num_chars, num_lines, kept = {}, {}, Counter[str]()
     for lang in cfg.corpora:
         silence.doing(f"counting the characters of {lang}")
         num_chars[lang], num_lines[lang], kept_here = _count(cfg, lang)
         kept += {char: n for char, n in kept_here.items() if n >= MIN_KEPT_SHARE * num_chars[lang]}
-    with manifest.publish(out, "vocab", cfg, inputs) as publication:
+    with manifest.publish(out, "vocab", given, inputs) as publication:
         used: Counter[str] = Counter()
         silence.doing(f"learning {cfg.size:,} pieces from {sum(num_lines.values()):,} lines")
         _train(cfg, publication.path, _sample_lines(cfg, num_chars, num_lines, used), "".join(sorted(kept)))
@@ -111,6 +116,13 @@ def run(cfg: VocabConfig) -> manifest.Manifest:
             "vocab_digest": vocab_digest(publication.path),
         }
     return manifest.read(out)
+
+
+def joined(
+    first: Mapping[str, tuple[str, ...]], second: Mapping[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """Return the paths of every language in both."""
+    return {lang: (*first.get(lang, ()), *second.get(lang, ())) for lang in {**first, **second}}
 
 
 def _count(cfg: VocabConfig, lang: str) -> tuple[int, int, Counter[str]]:

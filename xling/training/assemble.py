@@ -28,7 +28,7 @@ from xling.models.optim.schedules import ScheduleConfig
 from xling.models.shape import ModelConfig, names
 from xling.objectives import OBJECTIVES, mix_settings
 from xling.objectives.multi import MultiConfig
-from xling.static import pieces
+from xling.static import new_rows, pieces
 from xling.training.checks import check_sharding, check_side, check_sizes, leaves_embeddings
 from xling.training.settings import PretrainConfig, TrainConfig
 from xling.training.update import SafeTrainer
@@ -66,7 +66,12 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
         else:
             model_weights.start_from(model, init, task.langs, data, leaves_embeddings(cfg), cfg.init_layers)
         task.attach(model)
-    if cfg.init_pieces:
+    if cfg.embeddings:
+        old_table = model_weights.load_model(Path(cfg.init))[0].encoder.tokens.weight
+        encoder = Path(cfg.init_pieces) if cfg.init_pieces else None
+        table = model.encoder.tokens.weight
+        new_rows.start_rows(table, old_table, Path(cfg.data), Path(cfg.init), cfg.embeddings, encoder)
+    elif cfg.init_pieces:
         pieces.initialise_pieces(model.encoder.tokens.weight, Path(cfg.init_pieces), Path(cfg.data))
     if cfg.freeze != "none":
         freeze(model, cfg.freeze)

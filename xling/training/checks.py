@@ -160,6 +160,8 @@ def check_sharding(cfg: PretrainConfig) -> None:
 
 def leaves_embeddings(cfg: PretrainConfig) -> bool:
     """Return whether the embeddings of ``init`` are replaced by new ones."""
+    if cfg.embeddings:
+        return True
     with_adapters = cfg.model.lang_adapter or cfg.model.invertible
     same = with_adapters and vocab.vocab_digest(Path(cfg.init)) == vocab.vocab_digest(Path(cfg.data))
     return cfg.freeze == "body" and not same
@@ -171,6 +173,14 @@ def _check_init(cfg: PretrainConfig, langs: list[str], decoder: bool) -> None:
     content = model_folder.check_model(directory, *model_folder.OURS)
     if not leaves_embeddings(cfg):
         model_folder.check_vocabulary(vocab.vocab_digest(directory), Path(cfg.data), directory)
+    if cfg.embeddings and vocab.vocab_digest(directory) == vocab.vocab_digest(Path(cfg.data)):
+        raise UserError(
+            f"embeddings={cfg.embeddings} with init={directory} over the same vocabulary as data={cfg.data}",
+            "shards over another vocabulary",
+            "leave embeddings= out: all rows are kept",
+        )
+    if cfg.embeddings and (decoder or content["format"] == model_folder.SEQ2SEQ):
+        raise UserError(f"embeddings={cfg.embeddings} with a model that has a decoder", "an encoder")
     if not content or cfg.init_tiled:
         return
     theirs = model_folder.shape_of(content)

@@ -12,6 +12,9 @@ from xling.core.settings.codes import Lang, Objectives
 from xling.core.settings.ranges import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, Range, ranged
 from xling.models.shape import ModelConfig
 
+WITH_ENCODER = ("focus", "wechsel")
+"""Values of ``embeddings`` that need a static encoder."""
+
 
 @dataclass(frozen=True)
 class TrainConfig:
@@ -154,8 +157,11 @@ class PretrainConfig:
         objectives: objective -> its settings, for example ``mmlm: {alpha: 0.3}``.
         mix: how several objectives are combined; see `xling.objectives.multi`.
         langs: languages to train on; empty for all in ``data``.
-        init: published model to start from, empty for fresh weights. It may have another vocabulary only with
-            ``freeze=body``: then its embeddings are dropped.
+        init: published model to start from, empty for fresh weights. It may have another vocabulary with
+            ``freeze=body``: then its embeddings are dropped; or with ``embeddings``.
+        embeddings: how the embeddings of another vocabulary start from those of ``init``: ``overlap``, ``mean``,
+            ``fvt``, ``focus``, ``wechsel`` or ``random``, see `xling.static.new_rows`. ``focus`` and ``wechsel`` read
+            the static encoder ``init_pieces``.
         init_layers: layers of ``init`` to start from, the lowest is 0, instead of all: for a model with fewer
             layers.
         init_tiled: ``init`` is a smaller model whose weights are repeated to fill this one, see `models.larger_start`.
@@ -185,6 +191,7 @@ class PretrainConfig:
     train: TrainConfig = TrainConfig()
     seed: int = 1
     init: str = ""
+    embeddings: Literal["", "overlap", "mean", "fvt", "focus", "wechsel", "random"] = ""
     init_layers: tuple[int, ...] = ()
     init_tiled: bool = False
     init_noise: float = ranged(0.01, NOT_NEGATIVE)
@@ -207,3 +214,13 @@ class PretrainConfig:
                 f"init={self.init} init_layers={','.join(map(str, self.init_layers))} freeze={self.freeze}"
             )
             raise UserError(f"init_tiled=true with {others}", "init=MODEL without init_layers= and freeze=")
+        if self.embeddings and (not self.init or self.init_tiled):
+            raise UserError(
+                f"embeddings={self.embeddings} with init={self.init} init_tiled={str(self.init_tiled).lower()}",
+                "init=MODEL over another vocabulary, without init_tiled=",
+            )
+        if self.embeddings and bool(self.init_pieces) != (self.embeddings in WITH_ENCODER):
+            raise UserError(
+                f"embeddings={self.embeddings} with init_pieces={self.init_pieces}",
+                f"init_pieces=ENCODER with embeddings={' or '.join(WITH_ENCODER)} alone",
+            )

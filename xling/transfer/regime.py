@@ -37,7 +37,7 @@ def check_no_layer_settings(cfg: TuneConfig, ckpt: object) -> None:
         UserError: one of these settings is not at its default.
     """
     defaults = TuneConfig()
-    for name in ("layer_decay", "unfreeze_epochs", "task_adapter"):
+    for name in ("layer_decay", "unfreeze_epochs", "task_adapter", "freeze_layers"):
         if (value := getattr(cfg, name)) != getattr(defaults, name):
             raise UserError(
                 f"fit.{name}={value} with {ckpt}, which is computed by transformers",
@@ -62,6 +62,20 @@ def check_head(cfg: TuneConfig, model: TaskModel) -> None:
             f"fit.label_smoothing={cfg.label_smoothing} for {model.task.name}, whose answers are places",
             "fit.label_smoothing=0",
         )
+
+
+def freeze_lowest(model: TaskModel, num: int) -> None:
+    """Freeze the embeddings and the lowest ``num`` layers of a model; 0 freezes nothing.
+
+    Raises:
+        UserError: it has fewer layers.
+    """
+    depth = len(model.encoder.layers)
+    if num > depth:
+        raise UserError(f"fit.freeze_layers={num}", f"at most {depth}, the layers of the model")
+    for name, parameter in model.named_parameters() if num else ():
+        if part_number(name, depth) <= num and not name.startswith("encoder.final_norm."):
+            parameter.requires_grad_(False)
 
 
 def add_task_adapter(encoder: Encoder, width: int) -> Encoder:

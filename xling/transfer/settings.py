@@ -33,6 +33,7 @@ class TuneConfig:
         method: ``plain``, or ``r3f``, which adds a symmetric KL between the predictions with and without
             noise on the word vectors (Aghajanyan et al. 2021; noise 1e-5, weight 1).
         freeze_embeddings: do not train the word vectors.
+        freeze_layers: number of layers, from the bottom, that do not learn, nor do the embeddings; 0 for none.
         pair_features: features of a pair; see `TaskModel`.
         text_features: features of a single text with one class; see `TaskModel`.
         label_smoothing: share of the target distribution that is spread evenly over all labels.
@@ -56,6 +57,7 @@ class TuneConfig:
     max_length: int = 128
     method: Literal["plain", "r3f"] = "plain"
     freeze_embeddings: bool = False
+    freeze_layers: int = 0
     pair_features: PairFeatures = "cls"
     text_features: TextFeatures = "cls"
     label_smoothing: float = 0.0
@@ -87,6 +89,8 @@ def check_tuning_settings(cfg: Any) -> None:
         raise UserError(f"fit.layer_decay={cfg.layer_decay}", "above 0, at most 1")
     if not 0 <= cfg.unfreeze_epochs <= cfg.epochs:
         raise UserError(f"fit.unfreeze_epochs={cfg.unfreeze_epochs}", f"0 to fit.epochs={cfg.epochs}")
+    if cfg.freeze_layers < 0:
+        raise UserError(f"fit.freeze_layers={cfg.freeze_layers}", "a whole number from 0")
     if not 0 <= cfg.l2_start < float("inf"):
         raise UserError(f"fit.l2_start={cfg.l2_start}", "a number from 0")
     if not 0 <= cfg.label_smoothing < 1:

@@ -169,6 +169,7 @@ def fine_tune(
     units = _training_units(tuned, train, title)
     if cfg.freeze_embeddings:
         model.encoder.tokens.requires_grad_(False)
+    regime.freeze_lowest(model, cfg.freeze_layers)
     tuning_optimizer = regime.TuningOptimizer(model, cfg)
     return _train(tuned, tuning_optimizer, train, units, switcher, cfg, title, on_update, saved_states)
 

@@ -101,7 +101,8 @@ def inputs_of(stage: str, cfg: Any) -> Iterator[tuple[str, str]]:
         for each in values:
             if isinstance(each, (str, Path)) and str(each) and not str(each).startswith(HUB_PREFIX):
                 yield setting, str(each)
-    for uri in getattr(cfg, "source", None) or ():
+    sources = getattr(cfg, "source", None)
+    for uri in sources if isinstance(sources, tuple) else ():
         if isinstance(uri, str) and uri.startswith(_LOCAL_SCHEME) and not uri.endswith(":-"):
             yield "source", uri.removeprefix(_LOCAL_SCHEME)
 

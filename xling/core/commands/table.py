@@ -59,6 +59,12 @@ COMMANDS: tuple[Stage, ...] = (
         help="convert aligned text in many languages to word ids, for a static encoder",
     ),
     Stage(
+        "corpus pairs",
+        config="xling.corpora.nway.pair_texts:PairsConfig",
+        run="xling.corpora.nway.pair_texts:run",
+        help="sentence pairs of one language with every other one, from aligned text in many languages",
+    ),
+    Stage(
         "corpus links",
         config="xling.corpora.nway.word_alignments:LinksConfig",
         run="xling.corpora.nway.word_alignments:run",

@@ -331,6 +331,11 @@ def _common_rows(model: EncoderModel, langs: list[str], directory: Path) -> tupl
     return first, second
 
 
+def max_positions(directory: Path) -> int:
+    """Return the longest sequence of a published encoder, in tokens."""
+    return int(read_published(directory / "model.pt", *SHAPES)["shape"]["max_positions"])
+
+
 def mask_of(directory: Path) -> int:
     """Return the id of ``<mask>``, which follows the pieces of ``dict.txt``."""
     with (directory / "dict.txt").open(encoding="utf-8") as lines:

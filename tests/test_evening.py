@@ -1,0 +1,34 @@
+"""The recipe `evening`: what its steps read, start from and teach, at both scales."""
+
+from __future__ import annotations
+
+import pytest
+
+from xling import cli
+from xling.core.commands import pipeline
+from xling.corpora.nway.build import NwayConfig
+from xling.corpora.nway.pair_texts import PairsConfig
+
+
+@pytest.mark.parametrize("words", [(), ("scale=tiny",)])
+def test_every_step_goes_on_from_the_one_before(words: tuple[str, ...]) -> None:
+    plan = pipeline.read(cli.recipe_path("evening"), ["data=FOLDER", "body=hf:BODY", *words])
+    steps = {name: plan.settings(name) for name in plan.steps}
+    table, model = steps["table"], steps["model"]
+    assert str(steps["body"].source) == "hf:BODY"
+    assert (table.init, table.embeddings, table.freeze) == (str(steps["body"].out), "focus", "body")
+    assert (model.init, model.embeddings, model.freeze) == (table.out, "", "none")
+    assert table.init_pieces == str(steps["static"].out)
+    assert table.model == model.model and table.data == model.data == steps["shards"].out
+    assert model.objectives.keys() == {"teach", "tlm", "xlco"} and table.objectives.keys() == {"teach"}
+    for cfg in (table, model):
+        taught = cfg.objectives["teach"]
+        assert (taught["teacher"], taught["links"]) == (str(steps["body"].out), table.init_pieces)
+    assert steps["vocab"].rows == steps["shards"].rows == str(steps["pairs"].out)
+    for suites in ("texts", "tags", "pairs_of_texts"):
+        assert [each.partition("=")[0] for each in steps[suites].checkpoints] == ["taught", "body", "static"]
+
+
+def test_no_source_holds_rows_that_are_scored() -> None:
+    for config in (PairsConfig, NwayConfig):
+        assert not {"ntrex", "tatoeba"} & set(config.__dataclass_fields__["sources"].default)
