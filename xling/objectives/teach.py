@@ -74,7 +74,8 @@ class Reader:
 
         A word begins at a piece with the mark, at a sign, and at every piece of a script without spaces.
         """
-        words, word_of = [], np.full(len(tokens), -1)
+        words: list[str] = []
+        word_of = np.full(len(tokens), -1)
         for place, token in enumerate(tokens.tolist()):
             if token < FIRST_PIECE:
                 continue
