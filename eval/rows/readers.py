@@ -157,11 +157,10 @@ def columns(
         short_ends: a line of one character ends the sentence too, as in Masakhane's own readers; it is a tag
             that has lost its token.
     """
-    name_of = rename or {}
     min_columns = max(2, token + 1, -token, tag + 1, -tag)
 
     def converted(tags: list[str]) -> tuple[str, ...]:
-        plain = [name_of.get(t, t) for t in tags] if name_of else tags
+        plain = [rename.get(t, t) for t in tags] if rename else tags
         return iob2(plain) if iob1 else tuple(plain)
 
     def read(paths: tuple[Path, ...]) -> Iterator[Row]:

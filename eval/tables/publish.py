@@ -11,6 +11,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from xling.core import signals
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
@@ -165,7 +166,7 @@ def score_files(files: Sequence[Path], data: Path, num_workers: int = 1) -> list
     """Score files of predictions in order, with their rows, using any number of processes."""
     if num_workers == 1:
         return [pair for path in files for pair in predictions.read_row_statistics(path, data)]
-    with ProcessPoolExecutor(num_workers, mp_context=get_context("forkserver")) as pool:
+    with ProcessPoolExecutor(num_workers, get_context("forkserver"), signals.end_with_parent) as pool:
         results = pool.map(predictions.read_row_statistics, files, [data] * len(files), chunksize=4)
         return [pair for pairs in results for pair in pairs]
 

@@ -151,9 +151,7 @@ def test_another_number_of_processes_goes_on_with_the_next_batch(
 
     in_processes(1, record(cfg_of("straight", 4), 0))
     for world, stop in changes:
-        in_processes(
-            world, record(cfg_of("changed", 2), stop)
-        )  # the settings stay, the number of processes changes
+        in_processes(world, record(cfg_of("changed", 2), stop))  # the same settings in other processes
 
     def batches(name: str) -> list[list[int]]:
         lines = sorted(json.loads(line) for line in (tmp_path / f"{name}.seen").read_text().splitlines())
@@ -191,10 +189,8 @@ def test_sharded_training_learns_the_same_and_goes_on_exactly(
         [float(n) for n in (tmp_path / f"{name}.norms-0").read_text().split()]
         for name in ("whole", "sharded")
     ]
-    # A norm shows it, too, where gradients were summed in bfloat16.
-    assert norms[1] == pytest.approx(norms[0], rel=0.05 if "bf16" in str(words) else 2e-6), (
-        "what is clipped by"
-    )
+    # What is clipped by shows it, too, where gradients were summed in bfloat16.
+    assert norms[1] == pytest.approx(norms[0], rel=0.05 if "bf16" in str(words) else 2e-6)
     published = torch.load(tmp_path / "sharded" / "model.pt", weights_only=True)["weights"]
     one_process = torch.load(tmp_path / "whole" / "model.pt", weights_only=True)["weights"]
     assert published.keys() == one_process.keys()

@@ -22,6 +22,7 @@ stands in `busy`. A launcher that calls `write_first_heartbeat` also limits the 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import threading
@@ -127,6 +128,18 @@ class _Process:
 
 
 _process = _Process()
+
+
+def end_with_parent() -> None:
+    """End this worker, as SIGTERM does, when the process that started it is gone: a pool's workers outlive a kill."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "a process that multiprocessing started"
+
+    def watch() -> None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def write_first_heartbeat(limit_s: float) -> None:

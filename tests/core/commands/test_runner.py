@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import os
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +19,7 @@ from xling.core.errors import UserError
 # A stage of its own module: a pool worker finds it by unpickling the configuration, which imports the module.
 _MODULE = '''
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from xling.core.errors import UserError
@@ -34,6 +37,9 @@ def phases(cfg):
 
 def run_part(cfg, phase, index):
     out = Path(cfg.out)
+    if "XLING_HANG" in os.environ:
+        (out / f"pid-{os.getpid()}").touch()
+        time.sleep(1000)
     if cfg.wrong and index == 1:
         raise UserError("part 1", "parts that work")
     if phase == "split":
@@ -127,3 +133,29 @@ def test_every_stage_says_what_it_needs() -> None:
 def test_a_stage_registered_twice_is_an_error() -> None:
     with pytest.raises(ValueError, match="registered twice"):
         STAGES.add("vocab", Stage("vocab", "x:Y"))
+
+
+def test_the_workers_of_a_killed_command_end(tmp_path: Path, demo: ModuleType) -> None:
+    """They hold the pipe of their orders open to each other, so they would wait for ever."""
+    words = (
+        "import demo_stage; from xling.core.commands.runner import run_local;"
+        f" run_local('demo parts', demo_stage.Config({str(tmp_path)!r}), 2)"
+    )
+    paths = f"{tmp_path / 'code'}:{':'.join(sys.path)}"
+    orders = {**os.environ, "PYTHONPATH": paths, "XLING_HANG": "true"}
+    with subprocess.Popen([sys.executable, "-c", words], env=orders) as process:
+        while len(marks := [*tmp_path.glob("pid-*")]) < 2:
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.kill()
+    workers = [int(mark.name.partition("-")[2]) for mark in marks]
+    while any(is_running(worker) for worker in workers):
+        time.sleep(0.05)
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process has not ended; one that nobody has waited for has."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False

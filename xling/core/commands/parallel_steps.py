@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -49,7 +47,7 @@ def run_steps(
     threads_given = os.environ.get(_THREADS_VARIABLE)
     os.environ.setdefault(_THREADS_VARIABLE, str(max(1, len(os.sched_getaffinity(0)) // steps_at_once)))
     pool = ProcessPoolExecutor(
-        steps_at_once, get_context("spawn"), _end_with_parent, (os.getpid(),), max_tasks_per_child=1
+        steps_at_once, get_context("spawn"), signals.end_with_parent, max_tasks_per_child=1
     )
     try:
         with signals.stoppable(), pool:
@@ -84,17 +82,6 @@ def _run_in_pool(
         for process in list((pool._processes or {}).values()):
             process.terminate()  # a stage that can go on later saves first
         raise
-
-
-def _end_with_parent(parent: int) -> None:
-    """Ask the stage in this process to save and stop when the command that started it is gone."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _ready_steps(pipeline: Pipeline, finished: set[str], running: Any) -> list[str]:

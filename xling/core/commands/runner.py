@@ -106,7 +106,7 @@ def _part_results(name: str, cfg: Any, phase: Phase, num_workers: int) -> Iterat
             yield run_part(name, cfg, phase.name, index)
         return
     context = get_context("forkserver")
-    with ProcessPoolExecutor(min(num_workers, phase.num_parts), mp_context=context) as pool:
+    with ProcessPoolExecutor(min(num_workers, phase.num_parts), context, signals.end_with_parent) as pool:
         parts = [pool.submit(run_part, name, cfg, phase.name, i) for i in range(phase.num_parts)]
         try:
             for part in parts:
