@@ -121,7 +121,7 @@ def test_recipe_is_found_by_path_and_overridden(xling: Xling, tmp_path: Path) ->
         ("config", r"unknown command ''"),
         ("vocab siez=3", r"unknown setting 'siez'.*did you mean 'size'"),
         ("vocab out=x corpora.en=x size=many", r"size='many'; valid: a value of type int"),
-        ("vocab", r"corpora, out not given"),
+        ("vocab", r"out not given"),
         ("vocab stray", r"vocab cannot use 'stray'"),
         ("vocab absent.yaml", r"no recipe at absent.yaml"),
         ("vocab out=x corpora.sww=a.txt", r"unknown language 'sww'"),

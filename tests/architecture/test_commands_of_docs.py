@@ -25,6 +25,7 @@ PAGES = [path for pattern in GLOBS for path in sorted(ROOT.glob(pattern))]
 OTHERS = {
     "slurm",
     "completion",
+    "help",
     "schema",
     "recipes",
     "new",

@@ -268,13 +268,13 @@ def word_errors(
     wanted = _of_words(teacher, sample["teacher"], num_teacher_words)[theirs]
     variance = (wanted - wanted.mean(0)).square().mean().clamp_min(1e-6)
     errors = (ours - wanted).square().mean(1) / variance
-    counts = torch.bincount(row, minlength=num_rows).clamp_min(1)
-    return torch.zeros(num_rows, device=student.device).index_add(0, row, errors) / counts
+    per_row = torch.zeros(2, num_rows, device=student.device)
+    sums, counts = per_row.index_add(1, row, torch.stack([errors, torch.ones_like(errors)]))
+    return sums / counts.clamp_min(1)
 
 
 def _of_words(states: Tensor, packed: dict[str, Any], num: int) -> Float[Tensor, "{num} dim"]:
     """Return the mean state of each word, float32 (num, D); zeros for words without a token."""
-    word = packed["target"]
-    sums = states.new_zeros(num, states.shape[1], dtype=torch.float32)
-    sums = sums.index_add(0, word, states[packed["chosen"]].float())
-    return sums / torch.bincount(word, minlength=num).clamp_min(1)[:, None]
+    chosen = F.pad(states[packed["chosen"]].float(), (0, 1), value=1.0)  # the last column counts tokens
+    sums = chosen.new_zeros(num, chosen.shape[1]).index_add(0, packed["target"], chosen)
+    return sums[:, :-1] / sums[:, -1:].clamp_min(1)

@@ -36,7 +36,7 @@ from xling.static.vectors import StaticEncoder, unit_length, word_hash
 from xling.text.files.nway import RowSet, open_rows, read_words
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32, Int64, UInt32
+    from jaxtyping import Float, Float32, Int, Int64, UInt32
 
 STAGE = "pretrain static"
 WARMUP_UPDATES = 50
@@ -94,7 +94,7 @@ class BatchSampler:
         """Draw the words of the two texts of every row of an update."""
         return self.draw_rows(update)[0]
 
-    def draw_rows(self, update: int) -> tuple[TextPairs, np.ndarray, np.ndarray]:
+    def draw_rows(self, update: int) -> tuple[TextPairs, Int[np.ndarray, " rows"], Int[np.ndarray, " rows"]]:
         """Draw what `draw` does, and return the number of the set and of the row of each pair too."""
         generator, cfg = rng("static", cfg_seed := self.cfg.seed, update), self.cfg
         assert cfg_seed >= 0
@@ -149,7 +149,7 @@ class _Batch:
     table_rows: Tensor
     counts: np.ndarray
 
-    def pool(self, of_words: Tensor) -> Tensor:
+    def pool(self, of_words: Float[Tensor, "words dim"]) -> Float[Tensor, "texts dim"]:
         """Return the weighted sums over the words of each text, of length 1, (num_texts, size of a word's vector)."""
         weighted = of_words * self.weights
         return unit_length(F.embedding_bag(self.word_indices, weighted, self.text_starts, mode="sum"))

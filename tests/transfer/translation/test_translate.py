@@ -316,6 +316,10 @@ class Stream:
     def flush(self) -> None:
         """Nothing waits."""
 
+    def isatty(self) -> bool:
+        """A pipe."""
+        return False
+
 
 def through(monkeypatch: pytest.MonkeyPatch, content: bytes, *words: str) -> tuple[int, bytes]:
     """What `xling translate` makes of standard input."""
