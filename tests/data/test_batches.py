@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xling.objectives.dataset import batches_of
-from xling.objectives.mmlm import Mmlm, MmlmConfig
+from xling.objectives.mmlm import Mmlm
+from xling.objectives.settings import MmlmConfig
 
 _SIZES = st.lists(st.integers(1, 40), max_size=60).map(lambda sizes: np.array(sizes, dtype=np.int64))
 

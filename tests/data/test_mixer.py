@@ -70,7 +70,8 @@ def test_tokens_follow_the_shares_within_a_hundredth(alpha: float) -> None:
 def test_blocks_of_the_tiny_corpus_follow_the_shares(shards: Path) -> None:
     from fairseq.data import Dictionary
 
-    from xling.objectives.mmlm import Mmlm, MmlmConfig
+    from xling.objectives.mmlm import Mmlm
+    from xling.objectives.settings import MmlmConfig
 
     dictionary = Dictionary.load(str(shards / "dict.txt"))
     dictionary.add_symbol("<mask>")

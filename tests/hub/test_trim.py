@@ -51,7 +51,7 @@ def test_byte_pairs_are_merged_as_before(corpus: Path, tmp_path: Path) -> None:
     lines = [line for line in english.read_text().split("\n") if line]
     half.write_text("\n".join(lines[: len(lines) // 2]) + "\n", encoding="utf-8")
     texts = {"en": (str(english),), "th": (str(corpus / "th.txt"),)}
-    vocabulary.run(vocabulary.VocabConfig(texts, str(tmp_path / "bpe"), size=300, coverage=1.0, model="bpe"))
+    vocabulary.run(vocabulary.VocabConfig(str(tmp_path / "bpe"), texts, size=300, coverage=1.0, model="bpe"))
     kept = find_kept_pieces(tmp_path / "bpe", {"en": (str(half),)})
     (tmp_path / "small").mkdir()
     write_vocabulary(tmp_path / "bpe", tmp_path / "small", kept)

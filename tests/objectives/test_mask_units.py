@@ -11,6 +11,7 @@ import pytest
 from xling.core.sampling import rng
 from xling.data import masking
 from xling.objectives import mmlm
+from xling.objectives.settings import MmlmConfig
 from xling.text import vocab
 from xling.text.word_segmentation import begins_unspaced_word
 
@@ -53,7 +54,7 @@ def learned(
     text = "\n".join(sentences(lang, 300, 12))
     (folder / "text.txt").write_text(text, encoding="utf-8")
     vocab.run(
-        vocab.VocabConfig({lang: (str(folder / "text.txt"),)}, str(folder / "v"), size=len(set(text)) + 8)
+        vocab.VocabConfig(str(folder / "v"), {lang: (str(folder / "text.txt"),)}, size=len(set(text)) + 8)
     )
     processor = vocab.load_processor(folder / "v")
     pieces = [processor.id_to_piece(i) for i in range(3, processor.get_piece_size())]
@@ -61,7 +62,7 @@ def learned(
 
 
 def rule(dictionary: Dictionary, unit: str) -> masking.MaskRule:
-    settings = mmlm.MmlmConfig(mask_unit=unit, random_token_prob=0.0)
+    settings = MmlmConfig(mask_unit=unit, random_token_prob=0.0)
     return mmlm.rule_of(settings, dictionary)  # type: ignore[arg-type]
 
 

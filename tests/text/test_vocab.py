@@ -49,7 +49,7 @@ def trained(out: Path, texts: dict[str, list[str]], **settings: object) -> manif
         path = out.parent / f"{lang}.txt"
         path.write_text("".join(f"{line}\n" for line in lines * 20), encoding="utf-8")
         corpora[lang] = (str(path),)
-    return vocab.run(vocab.VocabConfig(corpora, str(out), **{"size": 150, **settings}))  # type: ignore[arg-type]
+    return vocab.run(vocab.VocabConfig(str(out), corpora, **{"size": 150, **settings}))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")

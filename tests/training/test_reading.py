@@ -15,8 +15,9 @@ from fairseq.data import Dictionary
 
 from xling.data import mixer
 from xling.objectives import multi
-from xling.objectives.mmlm import Mmlm, MmlmConfig
+from xling.objectives.mmlm import Mmlm
 from xling.objectives.multi import MultiDataset
+from xling.objectives.settings import MmlmConfig
 from xling.training.reading import TrainIterator
 
 LANGS = ["ar", "en", "th"]
@@ -145,7 +146,8 @@ def test_chunks_ask_for_long_stretches(shards: Path, monkeypatch: pytest.MonkeyP
 SCALE = """
 import os, sys, time
 from pathlib import Path
-from xling.objectives.mmlm import BlockDataset, MmlmConfig
+from xling.objectives.mmlm import BlockDataset
+from xling.objectives.settings import MmlmConfig
 from xling.training.reading import TrainIterator
 
 def rss():
