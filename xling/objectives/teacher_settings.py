@@ -102,6 +102,8 @@ class TeachConfig(PairConfig):
         words: weight of the loss of words.
     """
 
+    has_weights: ClassVar[bool] = True
+
     teacher: str = ""
     source: str = "en"
     links: str = ""
