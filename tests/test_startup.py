@@ -234,7 +234,10 @@ _IN_FILES = (
     ("measure {vocab} text={corpus}/en.txt out=out", "no checkpoint at"),
     ("pretrain static data={shards} out=out", "an output of xling corpus nway"),
     ("pretrain data={shards} out=out objectives.mmlm.mask_prob=2", "mask_prob=2.0; valid: a share"),
-    ("pretrain data={shards} out=out objectives.mmlm.mask_unit=wrod", "'wrod'; valid: span, token, word"),
+    (
+        "pretrain data={shards} out=out objectives.mmlm.mask_unit=wrod",
+        "'wrod'; fix: did you mean 'word'?; valid: span, token, word",
+    ),
     ("pretrain data={shards} out=out objectives.umt.reuse=0", "reuse=0; valid: a whole number from 1"),
     ("pretrain data={shards} out=out objectives.umt.pairs=en-fr", "pair en-fr: no text in fr"),
     ("translate {old} src=en tgt=fr", "was not trained on 'fr'"),

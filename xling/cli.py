@@ -389,7 +389,8 @@ def execute(name: str, cfg: Any, launch: dict[str, str]) -> Any:
     """
     if launch["cluster"] == "local":
         refuse_slurm_settings(launch)
-        before, started_at = closing.state_of(closing.output_of(name, cfg)), time.monotonic()
+        out = closing.output_of(name, getattr(cfg, "out", ""), getattr(cfg, "lang", ""))
+        before, started_at = closing.state_of(out), time.monotonic()
         result = run_local(name, cfg, int(launch["workers"]))
         closing.note_end(name, cfg, before, time.monotonic() - started_at)
         return result

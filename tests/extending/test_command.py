@@ -41,7 +41,7 @@ def trial(tmp_path: Path) -> Run:
 
 def test_it_is_listed_completed_described_and_suggested(trial: Run) -> None:
     for words, said in (
-        (["--help"], "count the words of a text\n"),
+        (["help", "all"], "count the words of a text\n"),
         (["corpus", "count", "--help"], "xling corpus count [text] [RECIPE.yaml]"),
         (["schema", "corpus", "count"], '"title": "corpus count"'),
         (["completion", "bash"], "corpus count\ttext="),

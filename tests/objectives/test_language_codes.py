@@ -24,7 +24,7 @@ from xling.text import shard_selection
 from xling.text.files import shards as shard_files
 
 SPELLINGS = ("sw", "swh", "swa", "SW", "swh_Latn", "sw-KE")
-CONVERT = {languages.canonical, languages.canonical_pair, languages.canonical_side}
+CONVERT = {codes.code_of, codes.code_of_pair, codes.code_of_side}
 # These name languages in words of their own: a list or ``all``, which the command converts itself.
 ELSEWHERE = {"corpus mono lang"}
 OF_LANGUAGES = re.compile(
@@ -57,7 +57,7 @@ SETTINGS = [
 def given(kind: Any, spelling: str) -> tuple[Any, Any]:
     """A value of a setting in a spelling, and what it has to become."""
     if get_origin(kind) is Annotated:
-        is_pair = get_args(kind)[1] is languages.canonical_pair
+        is_pair = get_args(kind)[1] is codes.code_of_pair
         return (f"eng-{spelling}", "en-sw") if is_pair else (spelling, "sw")
     if get_origin(kind) is tuple:
         text, ours = given(get_args(kind)[0], spelling)

@@ -152,7 +152,7 @@ def test_bits_and_scores_of_a_run_are_columns_that_claims_may_name(tmp_path: Pat
     assert "less,,close - alone,bits en,'-0.100 ± 0.000,holds" in said
     assert "more,,close - alone,tuned udpos,'+0.5 ± 0.0,holds" in said
     assert "no,,close - alone,bits en,'-0.100 ± 0.000,refuted" in said
-    with pytest.raises(UserError, match=r"unknown column of claims\.a 'bit en'; valid: .*bits en"):
+    with pytest.raises(UserError, match=r"unknown column of claims\.a 'bit en'; fix: .*valid: .*bits en"):
         table(GridConfig(tmp_path, tmp_path / "other", "alone", {"a": "close|lower bit en|x"}))
 
 

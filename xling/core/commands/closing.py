@@ -36,11 +36,10 @@ NEXT: Mapping[str, str] = {
 """Stage -> the command that most people run next; words in capitals are to be filled in."""
 
 
-def output_of(stage: str, cfg: Any) -> Path | None:
-    """Return the folder that a stage publishes, None for a stage that only prints."""
-    out = getattr(cfg, "out", None)
+def output_of(stage: str, out: str, lang: str) -> Path | None:
+    """Return the folder that a stage publishes for its settings ``out`` and ``lang``, None if it only prints."""
     if stage == "corpus mono" and not out:
-        out = f"runs/mono/{cfg.lang}" if "," not in cfg.lang else "runs/mono"
+        out = f"runs/mono/{lang}" if "," not in lang else "runs/mono"
     return Path(out) if out else None
 
 
@@ -64,7 +63,7 @@ def closing_line(stage: str, cfg: Any, before: bytes, seconds: float) -> str:
         before: `state_of` the output before the run.
         seconds: how long it ran.
     """
-    out = output_of(stage, cfg)
+    out = output_of(stage, getattr(cfg, "out", ""), getattr(cfg, "lang", ""))
     after = state_of(out)
     if out is None or not after:
         return ""
