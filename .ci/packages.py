@@ -20,7 +20,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pip._vendor.packaging.version import InvalidVersion, Version  # any Python has pip's copy
+try:
+    from packaging.version import InvalidVersion, Version
+except ModuleNotFoundError:  # a Python without packages has pip's copy
+    from pip._vendor.packaging.version import InvalidVersion, Version  # type: ignore[assignment]
 
 ROOT = Path(__file__).resolve().parents[1]
 _PINNED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)")

@@ -361,12 +361,9 @@ def test_a_whole_layer_with_flash_attention_is_one_graph(
     assert tracer["stats"]["unique_graphs"] == 2, "the first layer, which sees all, and that with a window"
 
 
-# Torch's own, from its tracer and its code generator; that of distutils where pip was imported before.
+# Torch's own, from its tracer and its code generator. They import setuptools: no test may import pip before.
 @pytest.mark.filterwarnings(
-    "ignore:The .grad attribute of a Tensor that is not a leaf",
-    "ignore:Distutils was imported before Setuptools:UserWarning",
-    "ignore:Setuptools is replacing distutils:UserWarning",
-    "ignore::DeprecationWarning",
+    "ignore:The .grad attribute of a Tensor that is not a leaf", "ignore::DeprecationWarning"
 )
 def test_a_layer_compiled_to_code_of_the_processor_computes_the_same() -> None:
     encoder_module._compiled_layer.cache_clear()
