@@ -15,6 +15,7 @@ import pytest
 
 from xling import cli
 from xling.core.commands import pipeline
+from xling.core.commands.runner import STAGES
 from xling.core.commands.table import NAMED_PIPELINES
 from xling.core.errors import UserError
 from xling.slurm.sweep import expand
@@ -54,6 +55,8 @@ def check(words: list[str]) -> None:
     """Resolve a command as ``xling`` does, and stop before it runs."""
     if not words or words[0] in OTHERS or {"--help", "--list"} & set(words):
         return
+    if len(words) == 1 and any(stage.startswith(f"{words[0]} ") for stage in STAGES):
+        return  # a group lists its commands
     if words[0] in NAMED_PIPELINES:
         words = ["run", *words]
     words = [word for word in words if word not in ("--dry-run", "--json") and not PLACEHOLDER.match(word)]
