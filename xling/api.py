@@ -133,8 +133,8 @@ class Model:
         Example:
             >>> rows = [{"text": "mechi kubwa", "label": "sport"}, {"text": "kura mpya", "label": "politics"}]
             >>> scores = tuned.evaluate(rows=rows, lang="sw", systems=["pretrained"])
-            >>> [(score.lang, score.metric) for score in scores]
-            [('sw', 'accuracy')]
+            >>> [f"{score.lang} {score.metric}" for score in scores]
+            ['sw accuracy']
         """
         names = (suites,) if isinstance(suites, str) else tuple(suites)
         with tempfile.TemporaryDirectory() as scratch:
