@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -19,7 +19,7 @@ from xling.core.errors import UserError
 # A stage of its own module: a pool worker finds it by unpickling the configuration, which imports the module.
 _MODULE = '''
 import os
-import time
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 from xling.core.errors import UserError
@@ -39,7 +39,7 @@ def run_part(cfg, phase, index):
     out = Path(cfg.out)
     if "XLING_HANG" in os.environ:
         (out / f"pid-{os.getpid()}").touch()
-        time.sleep(1000)
+        signal.pause()
     if cfg.wrong and index == 1:
         raise UserError("part 1", "parts that work")
     if phase == "split":
@@ -144,12 +144,16 @@ def test_the_workers_of_a_killed_command_end(tmp_path: Path, demo: ModuleType) -
     paths = f"{tmp_path / 'code'}:{':'.join(sys.path)}"
     orders = {**os.environ, "PYTHONPATH": paths, "XLING_HANG": "true"}
     with subprocess.Popen([sys.executable, "-c", words], env=orders) as process:
-        while len(marks := [*tmp_path.glob("pid-*")]) < 2:
-            assert process.poll() is None
-            time.sleep(0.05)
+        wait_until(lambda: len([*tmp_path.glob("pid-*")]) == 2)
         process.kill()
-    workers = [int(mark.name.partition("-")[2]) for mark in marks]
-    while any(is_running(worker) for worker in workers):
+    workers = [int(mark.name.partition("-")[2]) for mark in tmp_path.glob("pid-*")]
+    wait_until(lambda: not any(is_running(worker) for worker in workers))
+
+
+def wait_until(ready: Callable[[], bool], limit_s: float = 120) -> None:
+    deadline = time.monotonic() + limit_s
+    while not ready():
+        assert time.monotonic() < deadline, f"not so within {limit_s} s"
         time.sleep(0.05)
 
 
