@@ -68,6 +68,8 @@ def check_settings(cfg: PretrainConfig, phases: Sequence[PhasePlan]) -> None:
         langs, decoder = _check_phase(phase.cfg)
         if cfg.init and not number:
             _check_init(phase.cfg, langs, decoder)
+        if cfg.encoder and not number:
+            _check_two(phase.cfg, langs, decoder)
 
 
 def _check_phase(cfg: PretrainConfig) -> tuple[list[str], bool]:
@@ -190,6 +192,50 @@ def _check_init(cfg: PretrainConfig, langs: list[str], decoder: bool) -> None:
         cfg.model, theirs, decoder and content["format"] == model_folder.SEQ2SEQ, directory
     )
     _check_widths(cfg, theirs, directory)
+
+
+def _check_two(cfg: PretrainConfig, langs: list[str], decoder: bool) -> None:
+    """Check that a training can start from two models, as `xling.training.two_starts.start` does."""
+    if not decoder:
+        needed = ", ".join(declared.with_decoder())
+        raise UserError(f"decoder={cfg.decoder} without an objective that has a decoder", f"one of {needed}")
+    layers = cfg.model.decoder_layers or cfg.model.layers
+    if cfg.cross == "self" and layers > cfg.model.layers:
+        raise UserError(
+            f"cross=self with {cfg.model.layers} layers of the encoder and {layers} of the decoder",
+            "as many layers of the encoder, or more",
+            "cross=random",
+        )
+    for side, name in (("encoder", cfg.encoder), ("decoder", cfg.decoder)):
+        directory = Path(name)
+        content = model_folder.check_model(directory, *model_folder.OURS)
+        if not content:
+            continue
+        theirs, has_decoder = model_folder.shape_of(content), content["format"] == model_folder.SEQ2SEQ
+        if cfg.model.lang_embeddings and content["langs"] != langs:
+            raise UserError(
+                f"{side}={name} has language embeddings for {', '.join(content['langs'])}",
+                f"those of this training, {', '.join(langs)}, in both models",
+                "train both on the same languages, or without model.lang_embeddings",
+            )
+        theirs.decoder_embeddings = cfg.model.decoder_embeddings
+        model_folder.check_settings(cfg.model, theirs, has_decoder and side == "decoder", directory)
+        num = (theirs.decoder_layers if has_decoder and side == "decoder" else 0) or theirs.layers
+        if num != (wanted := layers if side == "decoder" else cfg.model.layers):
+            setting = "decoder_layers" if side == "decoder" else "layers"
+            raise UserError(f"model.{setting}={wanted} with {side}={name}, which has {num}", f"{num}")
+        _check_widths(cfg, theirs, directory)
+    _check_two_vocabularies(cfg)
+
+
+def _check_two_vocabularies(cfg: PretrainConfig) -> None:
+    mine, theirs = vocab.vocab_digest(Path(cfg.data)), vocab.vocab_digest(Path(cfg.decoder))
+    if mine != theirs and not cfg.model.decoder_embeddings:
+        raise UserError(
+            f"decoder={cfg.decoder} has another vocabulary than data={cfg.data}, and the model one table of embeddings",
+            "the same vocabulary, or model.decoder_embeddings=true",
+            "give model.decoder_embeddings=true over a vocabulary of both languages",
+        )
 
 
 def _check_widths(cfg: PretrainConfig, theirs: Any, directory: Path) -> None:

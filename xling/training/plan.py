@@ -189,7 +189,11 @@ def resolve(cfg: PretrainConfig) -> Plan:
 def inputs_of(cfg: PretrainConfig, branch: Path | None) -> tuple[list[Path], tuple[Path, ...]]:
     """Return the outputs of other stages that a training reads, and all that it reads, ``branch`` last."""
     named = [settings.get(key, "") for settings in cfg.objectives.values() for key in DIRECTORIES]
-    outputs = [Path(name) for name in dict.fromkeys((cfg.init, cfg.init_pieces, *named)) if name]
+    outputs = [
+        Path(name)
+        for name in dict.fromkeys((cfg.init, cfg.encoder, cfg.decoder, cfg.init_pieces, *named))
+        if name
+    ]
     outputs = [Path(cfg.data), *outputs]
     dictionaries = [spec for settings in cfg.objectives.values() if (spec := settings.get("dictionaries"))]
     files = [path for spec in dictionaries for path in word_translation.input_paths(spec)]

@@ -15,7 +15,7 @@ from xling.core.settings.codes import Lang, ObjectiveSettings, Pair
 from xling.models.generate.settings import Search
 from xling.models.shape import ModelConfig
 from xling.text.files import corpus_reader
-from xling.training.settings import TrainConfig
+from xling.training.settings import TrainConfig, check_two
 
 PairFeatures = Literal["cls", "match", "align"]
 TextFeatures = Literal["cls", "concat"]
@@ -147,6 +147,9 @@ class MtConfig:
         out: directory to publish: the model, ``scores.json`` and the translations of the test sets.
         checkpoint: model to start from, with a decoder, or an encoder, which then initialises both sides
             and determines the shape; empty for fresh weights of the shape ``model``.
+        encoder, decoder: two models to start from in place of ``checkpoint``: the encoder and the embeddings of the
+            first, the decoder of the second, or its encoder as the decoder; see `xling.training.two_starts`.
+        cross: with two models, the cross-attention is new or from the encoder's self-attention.
         directions: ``src-tgt``; empty for both of every pair in ``data``.
         alpha: exponent of the sampling of pairs by their tokens.
         back_translated: binarised directory of back-translated text over the same vocabulary. Its pairs are
@@ -167,6 +170,9 @@ class MtConfig:
     data: str
     out: str
     checkpoint: str = ""
+    encoder: str = ""
+    decoder: str = ""
+    cross: Literal["random", "self"] = "random"
     directions: tuple[Pair, ...] = ()
     alpha: float = 0.7
     back_translated: str = ""
@@ -183,6 +189,14 @@ class MtConfig:
     seed: int = 1
     log: str = "none"
 
+    def __post_init__(self) -> None:
+        """Reject two starts at once.
+
+        Raises:
+            UserError: ``encoder`` without ``decoder``, or beside ``checkpoint``.
+        """
+        check_two(self.encoder, self.decoder, "checkpoint", self.checkpoint)
+
 
 @dataclass(frozen=True)
 class UmtConfig:
@@ -195,6 +209,9 @@ class UmtConfig:
         checkpoint: model to start from: an encoder (mmlm, tlm), which initialises both sides, or a model with
             a decoder (mass, mbart, dae); it determines the shape. Empty for fresh weights of the shape
             ``model``.
+        encoder, decoder: two models to start from in place of ``checkpoint``: the encoder and the embeddings of the
+            first, the decoder of the second, or its encoder as the decoder; see `xling.training.two_starts`.
+        cross: with two models, the cross-attention is new or from the encoder's self-attention.
         back: settings of back-translation, see `xling.objectives.umt.UmtConfig`.
         denoise: objective combined with back-translation in every update.
         denoise_settings: settings of ``dae`` or ``mass``; ``schedule`` is the factor on its loss by update,
@@ -216,6 +233,9 @@ class UmtConfig:
     out: str
     pairs: tuple[Pair, ...]
     checkpoint: str = ""
+    encoder: str = ""
+    decoder: str = ""
+    cross: Literal["random", "self"] = "random"
     back: ObjectiveSettings = field(default_factory=dict)
     denoise: Literal["dae", "mass", "none"] = "dae"
     denoise_settings: ObjectiveSettings = field(default_factory=dict)
@@ -231,6 +251,14 @@ class UmtConfig:
     train: TrainConfig = field(default_factory=TrainConfig)
     seed: int = 1
     log: str = "none"
+
+    def __post_init__(self) -> None:
+        """Reject two starts at once.
+
+        Raises:
+            UserError: ``encoder`` without ``decoder``, or beside ``checkpoint``.
+        """
+        check_two(self.encoder, self.decoder, "checkpoint", self.checkpoint)
 
 
 BACK_TRANSLATE_STAGE = "back-translate"

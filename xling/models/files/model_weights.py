@@ -46,6 +46,7 @@ SHAPES = {ENCODER: EncoderConfig, SEQ2SEQ: Seq2SeqConfig}
 BY_TOKEN = (
     "encoder.tokens.weight",
     "encoder.tokens.bytes",
+    "decoder.words.weight",
     "lm_head.bias",
     "decoder.head.bias",
     "decoder.head.weight",
@@ -238,6 +239,7 @@ def start_from(
     data: Path,
     leave_embeddings: bool,
     layers: Sequence[int] = (),
+    encoder_only: bool = False,
 ) -> None:
     """Copy the weights of a published model into ``model``.
 
@@ -253,12 +255,13 @@ def start_from(
         leave_embeddings: if the vocabularies differ, keep the model's own embeddings and output bias.
         layers: layers of the published encoder, from 0 at the bottom, for those of ``model`` in order; empty
             for all.
+        encoder_only: take only the encoder of a model with a decoder.
 
     Raises:
         UserError: the model does not exist or has another shape, other language embeddings, or another
             vocabulary.
     """
-    both = isinstance(model, Seq2SeqModel) and has_decoder(directory)
+    both = isinstance(model, Seq2SeqModel) and has_decoder(directory) and not encoder_only
     old, old_langs = _load(directory, Seq2SeqModel if both else EncoderModel, 0.0, False)
     if vocab_digest(directory) != vocab_digest(data) and not leave_embeddings:
         check_vocabulary(vocab_digest(directory), data, directory)

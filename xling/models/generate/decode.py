@@ -299,7 +299,7 @@ class _BeamSearch:
         decoder = self.model.decoder
         num, width = self.tokens.shape[:2]
         langs = self.langs[:, None].expand(num, width).flatten()
-        words = self.model.encoder.tokens(self.tokens[:, :, -1].flatten())
+        words = self.model.read(self.tokens[:, :, -1].flatten())
         x = decoder.embed(words, torch.full_like(langs, step), langs)
         num_slots = self.ancestors.shape[2]
         is_self = torch.eye(width, dtype=torch.bool, device=x.device).expand(num, width, width)

@@ -74,5 +74,6 @@ def attach(side: Any) -> None:
 
 
 def _used(cfg: Any) -> list[tuple[Part, Any]]:
-    values = [(part, getattr(cfg, name)) for name, part in PARTS.items()]
+    # An encoder's configuration has no settings of a decoder.
+    values = [(part, getattr(cfg, name, part.setting.default)) for name, part in PARTS.items()]
     return [(part(), value) for part, value in values if value != part.setting.default]
