@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from tests.training.conftest import settings
-from xling.corpora.binarize import BinarizeConfig
-from xling.corpora.binarize import run as binarize
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.settings import config
+from xling.corpora.binarize import BinarizeConfig
+from xling.corpora.binarize import run as binarize
 from xling.models.files.model_weights import load_seq2seq, mask_of, save_model
 from xling.models.network.encoder import EncoderConfig, EncoderModel
 from xling.models.network.seq2seq import Seq2SeqConfig, Seq2SeqModel
@@ -147,7 +147,7 @@ def test_rows_of_another_vocabulary_go_to_equal_pieces(
                 assert model["decoder.head.bias"][mine] == old["lm_head.bias"][theirs]
         assert f"embeddings of {arabic}: {len(shared)} copied" in capsys.readouterr().err
     with pytest.raises(
-        UserError, match="has another vocabulary than .*fix: give model.decoder_embeddings=true"
+        UserError, match=r"has another vocabulary than .*fix: give model\.decoder_embeddings=true"
     ):
         made(shards, tiny, tmp_path / "one", f"encoder={two[0]}", f"decoder={arabic}")
 

@@ -29,8 +29,8 @@ from xling.models.shape import ModelConfig, names
 from xling.objectives import OBJECTIVES, mix_settings
 from xling.objectives.multi import MultiConfig
 from xling.static import new_rows, pieces
-from xling.training.checks import check_sharding, check_side, check_sizes, leaves_embeddings
 from xling.training import two_starts
+from xling.training.checks import check_sharding, check_side, check_sizes, leaves_embeddings
 from xling.training.settings import PretrainConfig, TrainConfig
 from xling.training.update import SafeTrainer
 

@@ -107,6 +107,7 @@ def plan_mt(cfg: MtConfig, out: Path) -> PretrainConfig:
         "back_translated": cfg.back_translated,
         "back_share": str(cfg.back_share),
         "tag": str(cfg.tag),
+        "join": str(cfg.join),
     }
     model, langs = cfg.model, sorted(needed_langs)
     if cfg.checkpoint or cfg.encoder:

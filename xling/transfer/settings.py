@@ -12,6 +12,7 @@ from xling.core.output import manifest
 from xling.core.output.parts import Workspace
 from xling.core.settings import config
 from xling.core.settings.codes import Lang, ObjectiveSettings, Pair
+from xling.core.settings.ranges import COUNT, ranged
 from xling.models.generate.settings import Search
 from xling.models.shape import ModelConfig
 from xling.text.files import corpus_reader
@@ -161,6 +162,9 @@ class MtConfig:
         label_smoothing: share of the target distribution that is spread over all pieces.
         seed: seed of every draw and of fresh weights.
         tokens_per_sample: longest sequence of either side.
+        join: train and translate blocks of neighbouring sentences of a document, see
+            `xling.transfer.translation.documents`; ``data`` is binarised with ``documents=true``, and documents of a
+            test set are divided by lines that are blank on both sides.
         freeze: freeze the ``encoder`` or the ``decoder``, with the embeddings.
         search: settings of translation of the test sets.
         precision: precision of the weights for translation.
@@ -181,6 +185,7 @@ class MtConfig:
     test: dict[Pair, tuple[str, ...]] = field(default_factory=dict)
     label_smoothing: float = 0.1
     tokens_per_sample: int = 256
+    join: bool = False
     freeze: Literal["none", "encoder", "decoder"] = "none"
     model: ModelConfig = field(default_factory=ModelConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
@@ -333,6 +338,9 @@ class TranslateConfig:
         via: pivot language, if the model translates ``src``-``via`` and ``via``-``tgt`` better than the
             pair itself; empty for none.
         search: search settings.
+        join: translate blocks of neighbouring lines together, with a model that was trained so; blank lines divide
+            documents, and so does the end of a ``buffer``.
+        block: most pieces of a block: the ``tokens_per_sample`` of the training.
         buffer: lines that are read and translated together: more are faster, fewer are output sooner.
         batch_tokens: source tokens of a batch.
         precision: precision of the weights; ``auto`` uses bfloat16 if the machine is fast at it.
@@ -343,6 +351,8 @@ class TranslateConfig:
     src: Lang
     tgt: Lang
     via: Lang = ""
+    join: bool = False
+    block: int = ranged(512, COUNT)
     search: Search = field(default_factory=Search)
     buffer: int = 1000
     batch_tokens: int = 2048

@@ -94,6 +94,7 @@ CONDITIONS: dict[str, tuple[Condition, ...]] = {
         Condition("alm.max_rate", lambda c: c.alm.rate is None, "no alm.rate="),
         Condition("seed", lambda c: c.mode != "alm", "mode=dictionary or documents; else alm.seed="),
     ),
+    "binarize": (Condition("documents", lambda c: c.pairs or c.rows, "pairs.SRC-TGT="),),
     "corpus halves": (Condition("seed", lambda c: c.cut == "random", "cut=random"),),
     "pretrain": (
         *_TRAINING,
@@ -127,7 +128,7 @@ CONDITIONS: dict[str, tuple[Condition, ...]] = {
         *_search(lambda c: c.test, "test.SRC-TGT="),
         Condition("denoise_settings", lambda c: c.denoise != "none", "denoise=dae or mass"),
     ),
-    "translate": _search(),
+    "translate": (Condition("block", lambda c: c.join, "join=true"), *_search()),
     "back-translate": _search(),
     "bli": (Condition("cues.encoder", lambda c: c.encoder, "encoder="),),
     "label": (
