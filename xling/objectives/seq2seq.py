@@ -119,7 +119,8 @@ class TextDataset(DrawnDataset):
             )
         self._codes = [langs.index(lang) for lang in there]
         self._streams = {lang: shards.open_shard(data / lang / split) for lang in there}
-        cut = {lang: texts_of(shard, self._room, cfg.join) for lang, shard in self._streams.items()}
+        join = getattr(cfg, "join", False)  # a `TextConfig` says so
+        cut = {lang: texts_of(shard, self._room, join) for lang, shard in self._streams.items()}
         if split == "train" and (empty := [lang for lang, (starts, _) in cut.items() if not len(starts)]):
             raise UserError(
                 f"no training text in {data} for {', '.join(empty)}", fix="leave them out of langs="

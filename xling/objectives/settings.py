@@ -14,6 +14,7 @@ from xling.core.errors import UserError
 from xling.core.settings.ranges import COUNT, NOT_NEGATIVE, PART, POSITIVE, SHARE, OneOf, Range, ranged
 from xling.data.masking import check_shares
 from xling.models.files import model_folder
+from xling.objectives import adversary_settings as adversary_settings  # declares its own
 from xling.objectives import teacher_settings as teacher_settings  # declares its own
 from xling.objectives.base_settings import MaskConfig, PairConfig, TaskConfig, TextConfig, declare
 from xling.text import shard_selection, word_translation

@@ -48,6 +48,10 @@ class TuneConfig:
             their weight decay; 0 for none. `xling.transfer.regime` has the sources of these three.
         task_adapter: width of a new adapter in every layer, which learns with the head while the rest is
             frozen; 0 for none.
+        adversary: binarised text of several languages over the vocabulary of the model: a discriminator learns to tell
+            the languages of its sentences, and the encoder to hide them, see `xling.transfer.adversary`.
+        adversary_reversal: factor of the reversed gradient that the encoder gets.
+        adversary_form: ``classes`` or ``wgan``, see `xling.objectives.adversary_settings`.
         warmup: share of the updates in which the learning rate rises.
         random_init: replace the pre-trained weights by fresh ones, as a control.
     """
@@ -68,6 +72,9 @@ class TuneConfig:
     unfreeze_epochs: float = 0.0
     l2_start: float = 0.0
     task_adapter: int = 0
+    adversary: str = ""
+    adversary_reversal: float = 0.1
+    adversary_form: Literal["classes", "wgan"] = "classes"
     warmup: float = 0.1
     weight_decay: float = 0.01
     dropout: float = 0.1
@@ -96,6 +103,8 @@ def check_tuning_settings(cfg: Any) -> None:
         raise UserError(f"fit.l2_start={cfg.l2_start}", "a number from 0")
     if not 0 <= cfg.label_smoothing < 1:
         raise UserError(f"fit.label_smoothing={cfg.label_smoothing}", "0 to below 1, for example 0.1")
+    if not 0 <= cfg.adversary_reversal < float("inf"):
+        raise UserError(f"fit.adversary_reversal={cfg.adversary_reversal}", "a number from 0")
     if cfg.task_adapter < 0:
         raise UserError(f"fit.task_adapter={cfg.task_adapter}", "a width from 1, or 0 for none")
     if cfg.task_adapter and (cfg.unfreeze_epochs or cfg.l2_start):
