@@ -22,7 +22,7 @@ from xling.static.settings import StaticTraining
 from xling.text import shard_selection, vocab
 from xling.text.encoders import check_encoder
 from xling.text.files import nway, shards
-from xling.training.plan import PhasePlan, Plan, resolve
+from xling.training.plan import FROZEN, PhasePlan, Plan, resolve
 from xling.training.settings import PretrainConfig, TrainConfig
 
 
@@ -85,12 +85,23 @@ def _check_phase(cfg: PretrainConfig) -> tuple[list[str], bool]:
     for settings in objectives.values():
         settings.check_data(langs)
         settings.check_model(langs, cfg.model)
+    _check_frozen(cfg)
     if cfg.train.sharding != "none":
         check_sharding(cfg)
     for prefix in (data / lang / split for lang in langs for split in ("train", "valid")):
         if prefix.parent.is_dir() or shards.is_there(prefix):
             shards.open_shard(prefix)
     return langs, bool(with_decoder)
+
+
+def _check_frozen(cfg: PretrainConfig) -> None:
+    """Check that frozen encoders of the model are there, with the vocabulary of the data."""
+    for name in FROZEN:
+        if folder := getattr(cfg.model, name):
+            model_folder.check_model(Path(folder), model_folder.ENCODER)
+            model_folder.check_vocabulary(vocab.vocab_digest(Path(folder)), Path(cfg.data), Path(folder))
+            if cfg.train.sharding != "none":
+                raise UserError(f"model.{name}={folder} with train.sharding={cfg.train.sharding}", "none")
 
 
 def settings_of_objectives(cfg: PretrainConfig) -> dict[str, TaskConfig]:

@@ -30,6 +30,8 @@ from xling.training import trackers
 from xling.training.settings import PhaseConfig, PretrainConfig, TrainConfig
 
 STAGE = "pretrain"
+FROZEN = ("fused", "features")
+"""Settings of the model that name a frozen encoder."""
 DIRECTORIES = ("data", "teacher", "back_translated")
 """Settings of objectives that name outputs of other stages."""
 _OF_EVERY_OBJECTIVE = ("alpha", "mask_prob", "tokens_per_sample")
@@ -189,11 +191,9 @@ def resolve(cfg: PretrainConfig) -> Plan:
 def inputs_of(cfg: PretrainConfig, branch: Path | None) -> tuple[list[Path], tuple[Path, ...]]:
     """Return the outputs of other stages that a training reads, and all that it reads, ``branch`` last."""
     named = [settings.get(key, "") for settings in cfg.objectives.values() for key in DIRECTORIES]
-    outputs = [
-        Path(name)
-        for name in dict.fromkeys((cfg.init, cfg.encoder, cfg.decoder, cfg.init_pieces, *named))
-        if name
-    ]
+    frozen = (getattr(cfg.model, name) for name in FROZEN)
+    starts = (cfg.init, cfg.encoder, cfg.decoder, cfg.init_pieces, *frozen, *named)
+    outputs = [Path(name) for name in dict.fromkeys(starts) if name]
     outputs = [Path(cfg.data), *outputs]
     dictionaries = [spec for settings in cfg.objectives.values() if (spec := settings.get("dictionaries"))]
     files = [path for spec in dictionaries for path in word_translation.input_paths(spec)]

@@ -226,6 +226,12 @@ def _load(
         spelling = {k: v for k, v in state["weights"].items() if k == "encoder.tokens.bytes"}
         model.load_state_dict(spelling, strict=False)
         return model, state["langs"]
+    if kind == ENCODER and (name := next((n for n in ("fused", "features") if state["shape"].get(n)), "")):
+        raise UserError(
+            f"{path} reads a frozen encoder (model.{name}={state['shape'][name]})",
+            "translation with it: xling translate, xling eval of texts to write",
+            "give the frozen encoder or another model for vectors, labels and further encoders",
+        )
     weights = {k: v for k, v in state["weights"].items() if kind == SEQ2SEQ or not k.startswith("decoder.")}
     missing, unexpected = model.load_state_dict(weights, strict=False)
     assert set(missing) <= tied_of(shape) and not unexpected, f"missing {missing}, unexpected {unexpected}"

@@ -307,6 +307,8 @@ class _BeamSearch:
         """Return the predictions after the token at position ``step`` of each hypothesis, float32 (S, W, V)."""
         decoder = self.model.decoder
         num, width = self.tokens.shape[:2]
+        if (fused := getattr(self.model, "fused", None)) is not None:
+            fused.select(self.sources.tolist(), width)
         langs = self.langs[:, None].expand(num, width).flatten()
         words = self.model.read(self.tokens[:, :, -1].flatten())
         x = decoder.embed(words, torch.full_like(langs, step), langs)

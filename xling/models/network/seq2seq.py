@@ -278,6 +278,7 @@ class Seq2SeqModel(EncoderModel):
     def __init__(self, cfg: Seq2SeqConfig, vocab_size: int, num_langs: int = 0) -> None:
         super().__init__(cfg, vocab_size, num_langs)
         self.decoder = Decoder(cfg, self.encoder.tokens.weight, num_langs)
+        parts.connect(self)
 
     def forward(
         self,

@@ -44,7 +44,9 @@ class Part:
                 ``final_norm``.
             value: value of the setting, not its default.
         """
-        raise NotImplementedError
+
+    def connect(self, model: Any, value: Any) -> None:
+        """Add what concerns both sides of a new model with a decoder, in place; the arguments as for `attach`."""
 
 
 PARTS: Registry[type[Part]] = Registry("model setting", __name__, "part")
@@ -71,6 +73,12 @@ def attach(side: Any) -> None:
     check(side.cfg)
     for part, value in _used(side.cfg):
         part.attach(side, value)
+
+
+def connect(model: Any) -> None:
+    """Apply what the parts in use do to a model with both sides."""
+    for part, value in _used(model.cfg):
+        part.connect(model, value)
 
 
 def _used(cfg: Any) -> list[tuple[Part, Any]]:
