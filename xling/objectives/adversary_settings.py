@@ -44,10 +44,10 @@ class LangAdversaryConfig(TaskConfig):
             raise UserError(
                 f"objectives.lang_adversary.warmup={self.warmup} with reversal=0", "reversal above 0"
             )
-        found = [lang for lang in shards.list_languages(Path(self.data)) if lang in langs]
-        if len(found) < 2:
+        there = [lang for lang in shards.list_languages(Path(self.data)) if lang in langs]
+        if len(there) < 2:
             raise UserError(
-                f"objectives.lang_adversary with monolingual text in {', '.join(found) or 'no language'}",
+                f"objectives.lang_adversary with monolingual text in {', '.join(there) or 'no language'}",
                 "text in two languages or more",
                 "binarize text of more languages, or name them in langs=",
             )

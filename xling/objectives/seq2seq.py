@@ -223,12 +223,12 @@ class TranslationDataset(PairDataset):
         """Return the sides of each pair, with blocks as items if pairs are joined."""
         if not self._join:
             return pairs
-        found, room = {}, self.room(self._cfg.tokens_per_sample)
+        blocks_of_pair, room = {}, self.room(self._cfg.tokens_per_sample)
         for pair, sides in pairs.items():
             firsts = pair_documents.read(data, pair, self._split)
             blocks = pair_documents.joined([shard for _, shard in sides], firsts, room)
-            found[pair] = [(lang, block) for (lang, _), block in zip(sides, blocks, strict=True)]
-        return found
+            blocks_of_pair[pair] = [(lang, block) for (lang, _), block in zip(sides, blocks, strict=True)]
+        return blocks_of_pair
 
     def epoch_counts(self) -> dict[str, int]:
         """Return the items per pair: each kind sampled by alpha, and both kinds by their shares."""

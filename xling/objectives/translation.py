@@ -4,8 +4,8 @@ With ``pooling`` the decoder sees only one vector of the source, the maximum (or
 This vector learns to represent the sentence in any language: LASER's encoder. The source then is ``<s> x
 </s>`` without a language token, since the vector must not depend on it.
 
-With ``join`` an example is a block of neighbouring sentences of a document on both sides, each with its ``</s>``, and a
-target ends with the token of its language, which ends the block (mBART, section 4).
+With ``join`` an example is a block of neighbouring sentences of a document on both sides, each with its ``</s>``. A
+target then ends with the token of its language, which ends the block (mBART, section 4).
 
 Source: Vaswani et al. 2017; Johnson et al. 2017 (many languages); Artetxe & Schwenk 2019 (bottleneck; here a
 Transformer attends to the vector, while LASER's LSTM reads it at every step).

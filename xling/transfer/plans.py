@@ -70,16 +70,17 @@ def _check_plan(
 
 def list_mt_inputs(cfg: MtConfig) -> list[Path]:
     """Return all that ``xling finetune mt`` reads, in the order of the manifest."""
-    return _paths(
-        cfg.data, cfg.checkpoint, cfg.encoder, cfg.decoder, cfg.back_translated, *test_files(cfg.test)
-    )
+    return _paths(cfg.data, *_starts(cfg), cfg.back_translated, *test_files(cfg.test))
 
 
 def list_umt_inputs(cfg: UmtConfig) -> list[Path]:
     """Return all that ``xling umt`` reads, in the order of the manifest."""
     words = word_translation.input_paths(cfg.back.get("dictionaries", ""))
-    starts = cfg.checkpoint, cfg.encoder, cfg.decoder
-    return _paths(cfg.data, *starts, cfg.parallel_data, *test_files(cfg.oracle, cfg.test), *words)
+    return _paths(cfg.data, *_starts(cfg), cfg.parallel_data, *test_files(cfg.oracle, cfg.test), *words)
+
+
+def _starts(cfg: MtConfig | UmtConfig) -> tuple[str, ...]:
+    return cfg.checkpoint, cfg.encoder, cfg.decoder, cfg.model.fused, cfg.model.features
 
 
 def _paths(*names: str | Path) -> list[Path]:

@@ -48,6 +48,12 @@ class Frozen(nn.Module):
 
     def __init__(self, directory: Path, model: Any) -> None:
         super().__init__()
+        if not (directory / "model.pt").is_file():
+            raise UserError(
+                f"the model reads a frozen encoder at {directory}, and there is none",
+                "the folder that its training named",
+                "run the command from the folder of the training, or put the encoder back",
+            )
         files = "xling.models.files.model_weights"
         frozen = load(f"{files}:load_model")(directory)[0].requires_grad_(False).eval()
         if getattr(frozen.encoder, "langs", None) is not None:

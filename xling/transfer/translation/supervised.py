@@ -47,8 +47,12 @@ def score_test_set(
     with Progress(f"translate {pair}", sum(map(len, source_parts)), "parts") as progress:
         outputs = translator.translate_parts(source_parts, src, tgt, lambda num, _: progress.update(num))
     (folder / f"test.{pair}.txt").write_text("".join(f"{line}\n" for line in outputs), encoding="utf-8")
-    found = documents.documents_of(pair, sources, references) if not all(map(str.strip, sources)) else []
-    return bleu_and_chrf(outputs, references, tgt) | _of_documents(outputs, references, found, tgt)
+    lines_of_documents = (
+        documents.documents_of(pair, sources, references) if not all(map(str.strip, sources)) else []
+    )
+    return bleu_and_chrf(outputs, references, tgt) | _of_documents(
+        outputs, references, lines_of_documents, tgt
+    )
 
 
 def _score_documents(
@@ -60,27 +64,27 @@ def _score_documents(
 ) -> dict[str, object]:
     """Score a test set that is translated in blocks; blank lines are no sentences."""
     src, tgt = split_pair(pair)
-    found = documents.documents_of(pair, sources, references)
+    lines_of_documents = documents.documents_of(pair, sources, references)
     outputs = translator(sources, src, tgt)
     (folder / f"test.{pair}.txt").write_text("".join(f"{line}\n" for line in outputs), encoding="utf-8")
     return {
         **bleu_and_chrf(outputs, references, tgt),
-        **_of_documents(outputs, references, found, tgt),
+        **_of_documents(outputs, references, lines_of_documents, tgt),
         "blocks": translator.blocks,
         "uneven_blocks": translator.uneven,
     }
 
 
 def _of_documents(
-    outputs: Sequence[str], references: Sequence[str], found: Sequence[Sequence[int]], lang: str
+    outputs: Sequence[str], references: Sequence[str], lines_of_documents: Sequence[Sequence[int]], lang: str
 ) -> dict[str, object]:
     """Return d-BLEU and the number of documents, and BLEU and chrF of the lines with text; empty without documents."""
-    if not found:
+    if not lines_of_documents:
         return {}
-    numbers = [number for lines in found for number in lines]
+    numbers = [number for lines in lines_of_documents for number in lines]
     sentences = bleu_and_chrf([outputs[n] for n in numbers], [references[n] for n in numbers], lang)
-    bleu = documents.document_bleu(outputs, references, found, lang)
-    return sentences | {"document_bleu": bleu, "documents": len(found)}
+    bleu = documents.document_bleu(outputs, references, lines_of_documents, lang)
+    return sentences | {"document_bleu": bleu, "documents": len(lines_of_documents)}
 
 
 def bleu_and_chrf(outputs: Sequence[str], references: Sequence[str], lang: str) -> dict[str, object]:
