@@ -13,6 +13,7 @@ from typing import Any
 from xling.core.commands import inputs
 from xling.core.errors import UserError
 from xling.core.settings import config, ranges
+from xling.models import parts
 from xling.models.files import model_folder
 from xling.models.model_setting import DECODER, ENCODER
 from xling.models.shape import ModelConfig, wrong_side
@@ -22,7 +23,7 @@ from xling.static.settings import StaticTraining
 from xling.text import shard_selection, vocab
 from xling.text.encoders import check_encoder
 from xling.text.files import nway, shards
-from xling.training.plan import FROZEN, PhasePlan, Plan, resolve
+from xling.training.plan import PhasePlan, Plan, resolve
 from xling.training.settings import PretrainConfig, TrainConfig
 
 
@@ -96,12 +97,11 @@ def _check_phase(cfg: PretrainConfig) -> tuple[list[str], bool]:
 
 def _check_frozen(cfg: PretrainConfig) -> None:
     """Check that frozen encoders of the model are there, with the vocabulary of the data."""
-    for name in FROZEN:
-        if folder := getattr(cfg.model, name):
-            model_folder.check_model(Path(folder), model_folder.ENCODER)
-            model_folder.check_vocabulary(vocab.vocab_digest(Path(folder)), Path(cfg.data), Path(folder))
-            if cfg.train.sharding != "none":
-                raise UserError(f"model.{name}={folder} with train.sharding={cfg.train.sharding}", "none")
+    for name, folder in parts.frozen_encoders(cfg.model).items():
+        model_folder.check_model(Path(folder), model_folder.ENCODER)
+        model_folder.check_vocabulary(vocab.vocab_digest(Path(folder)), Path(cfg.data), Path(folder))
+        if cfg.train.sharding != "none":
+            raise UserError(f"model.{name}={folder} with train.sharding={cfg.train.sharding}", "none")
 
 
 def settings_of_objectives(cfg: PretrainConfig) -> dict[str, TaskConfig]:
@@ -210,6 +210,7 @@ def _check_two(cfg: PretrainConfig, langs: list[str], decoder: bool) -> None:
     if not decoder:
         needed = ", ".join(declared.with_decoder())
         raise UserError(f"decoder={cfg.decoder} without an objective that has a decoder", f"one of {needed}")
+    own_table = parts.value(cfg.model, "decoder_embeddings")
     layers = cfg.model.decoder_layers or cfg.model.layers
     if cfg.cross == "self" and layers > cfg.model.layers:
         raise UserError(
@@ -229,7 +230,7 @@ def _check_two(cfg: PretrainConfig, langs: list[str], decoder: bool) -> None:
                 f"those of this training, {', '.join(langs)}, in both models",
                 "train both on the same languages, or without model.lang_embeddings",
             )
-        theirs.decoder_embeddings = cfg.model.decoder_embeddings
+        theirs.decoder_embeddings = own_table
         model_folder.check_settings(cfg.model, theirs, has_decoder and side == "decoder", directory)
         num = (theirs.decoder_layers if has_decoder and side == "decoder" else 0) or theirs.layers
         if num != (wanted := layers if side == "decoder" else cfg.model.layers):
@@ -241,7 +242,7 @@ def _check_two(cfg: PretrainConfig, langs: list[str], decoder: bool) -> None:
 
 def _check_two_vocabularies(cfg: PretrainConfig) -> None:
     mine, theirs = vocab.vocab_digest(Path(cfg.data)), vocab.vocab_digest(Path(cfg.decoder))
-    if mine != theirs and not cfg.model.decoder_embeddings:
+    if mine != theirs and not parts.value(cfg.model, "decoder_embeddings"):
         raise UserError(
             f"decoder={cfg.decoder} has another vocabulary than data={cfg.data}, and the model one table of embeddings",
             "the same vocabulary, or model.decoder_embeddings=true",

@@ -24,14 +24,13 @@ from xling.core.commands.stage_type import load
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.settings import config
+from xling.models import parts
 from xling.objectives import declared
 from xling.text import word_translation
 from xling.training import trackers
 from xling.training.settings import PhaseConfig, PretrainConfig, TrainConfig
 
 STAGE = "pretrain"
-FROZEN = ("fused", "features")
-"""Settings of the model that name a frozen encoder."""
 DIRECTORIES = ("data", "teacher", "back_translated")
 """Settings of objectives that name outputs of other stages."""
 _OF_EVERY_OBJECTIVE = ("alpha", "mask_prob", "tokens_per_sample")
@@ -191,7 +190,7 @@ def resolve(cfg: PretrainConfig) -> Plan:
 def inputs_of(cfg: PretrainConfig, branch: Path | None) -> tuple[list[Path], tuple[Path, ...]]:
     """Return the outputs of other stages that a training reads, and all that it reads, ``branch`` last."""
     named = [settings.get(key, "") for settings in cfg.objectives.values() for key in DIRECTORIES]
-    frozen = (getattr(cfg.model, name) for name in FROZEN)
+    frozen = parts.frozen_encoders(cfg.model).values()
     starts = (cfg.init, cfg.encoder, cfg.decoder, cfg.init_pieces, *frozen, *named)
     outputs = [Path(name) for name in dict.fromkeys(starts) if name]
     outputs = [Path(cfg.data), *outputs]

@@ -17,7 +17,8 @@ from torch import nn
 
 from xling.core.output.command_result import tell
 from xling.models.files import model_weights
-from xling.models.network.seq2seq import Decoder, LMHead, Seq2SeqModel
+from xling.models.network.encoder import LMHead
+from xling.models.network.seq2seq import Decoder, Seq2SeqModel
 from xling.static import new_rows
 from xling.text.vocab import vocab_digest
 
@@ -115,7 +116,7 @@ def _rows(
         tell(f"xling: {what} of {old}: {', '.join(f'{num:,} {name}' for name, num in counts.items())} rows")
 
 
-def _copy_attention(model: Seq2SeqModel) -> None:
+def _copy_attention(model: Any) -> None:
     """Copy the self-attention of every encoder layer into the cross-attention of the decoder layer of its number."""
     for source, layer in zip(model.encoder.layers, model.decoder.layers, strict=False):
         inner = source.out.in_features

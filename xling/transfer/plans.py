@@ -11,6 +11,7 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.languages import split_pair
 from xling.core.output import manifest
+from xling.models import parts
 from xling.models import shape as shapes
 from xling.models.files import model_folder
 from xling.models.model_setting import DECODER
@@ -80,7 +81,7 @@ def list_umt_inputs(cfg: UmtConfig) -> list[Path]:
 
 
 def _starts(cfg: MtConfig | UmtConfig) -> tuple[str, ...]:
-    return cfg.checkpoint, cfg.encoder, cfg.decoder, cfg.model.fused, cfg.model.features
+    return cfg.checkpoint, cfg.encoder, cfg.decoder, *parts.frozen_encoders(cfg.model).values()
 
 
 def _paths(*names: str | Path) -> list[Path]:
@@ -194,7 +195,7 @@ def read_starts(cfg: MtConfig | UmtConfig) -> tuple[ModelConfig, list[str]]:
     source = theirs if has_decoder else cfg.model
     shape = {name: getattr(source, name) for name in shapes.names(ModelConfig, only=[DECODER], own=False)}
     shape["decoder_layers"] = (theirs.decoder_layers if has_decoder else 0) or theirs.layers
-    model = replace(model, **shape | {"decoder_embeddings": cfg.model.decoder_embeddings})
+    model = replace(model, **shape | {"decoder_embeddings": parts.value(cfg.model, "decoder_embeddings")})
     return model, [*langs, *(lang for lang in state["langs"] if lang not in langs)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -15,6 +16,7 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.settings.config import from_dict
 from xling.data.symbols import Symbols
+from xling.models import parts
 from xling.models.files.model_folder import (
     ENCODER,
     FOREIGN,
@@ -226,9 +228,9 @@ def _load(
         spelling = {k: v for k, v in state["weights"].items() if k == "encoder.tokens.bytes"}
         model.load_state_dict(spelling, strict=False)
         return model, state["langs"]
-    if kind == ENCODER and (name := next((n for n in ("fused", "features") if state["shape"].get(n)), "")):
+    if kind == ENCODER and (frozen := parts.frozen_encoders(SimpleNamespace(**state["shape"]))):
         raise UserError(
-            f"{path} reads a frozen encoder (model.{name}={state['shape'][name]})",
+            f"{path} reads a frozen encoder ({', '.join(f'model.{n}={folder}' for n, folder in frozen.items())})",
             "translation with it: xling translate, xling eval of texts to write",
             "give the frozen encoder or another model for vectors, labels and further encoders",
         )

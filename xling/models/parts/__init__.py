@@ -24,10 +24,12 @@ class Part:
         setting: made by `xling.models.model_setting.setting`; its default adds nothing.
         has_pieces: whether every piece keeps a vector of its own at the input. If not, `xling trim` has nothing to
             take off. A module in place of the embeddings may have ``spell(symbols)``, which is given the dictionary.
+        is_frozen: whether the value is the folder of a frozen encoder that the model reads.
     """
 
     setting: Any
     has_pieces: ClassVar[bool] = True
+    is_frozen: ClassVar[bool] = False
 
     def check(self, cfg: Any, value: Any) -> None:
         """Check that the part fits the settings ``cfg`` of a model.
@@ -60,6 +62,21 @@ def without_pieces(shape: Mapping[str, Any]) -> str:
     """
     lacking = ((name, part.setting.default) for name, part in PARTS.items() if not part.has_pieces)
     return next((name for name, default in lacking if shape.get(name, default) != default), "")
+
+
+def value(cfg: Any, name: str) -> Any:
+    """Return the value of a part's setting, its default where the settings ``cfg`` do not have it."""
+    return getattr(cfg, name, PARTS[name].setting.default)
+
+
+def frozen_encoders(cfg: Any) -> dict[str, str]:
+    """Return the folders of the frozen encoders that a model reads, by setting.
+
+    Args:
+        cfg: its settings.
+    """
+    folders = {name: value(cfg, name) for name, part in PARTS.items() if part.is_frozen}
+    return {name: folder for name, folder in folders.items() if folder}
 
 
 def check(cfg: Any) -> None:

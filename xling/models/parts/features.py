@@ -18,6 +18,7 @@ class Features(Part):
     """folder of a frozen encoder whose states are the word vectors of a source; empty for none."""
 
     setting = setting("", only=DECODER, own=True)
+    is_frozen = True
 
     def check(self, cfg: Any, value: str) -> None:
         """Refuse compiled layers, which do not see the frozen encoder."""

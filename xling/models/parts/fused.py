@@ -18,6 +18,7 @@ class Fused(Part):
     """folder of a frozen encoder that every layer attends to beside its own attention (BERT-fused); empty for none."""
 
     setting = setting("", only=DECODER, own=True)
+    is_frozen = True
 
     def check(self, cfg: Any, value: str) -> None:
         """Refuse compiled layers, which do not see the frozen encoder."""

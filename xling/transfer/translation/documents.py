@@ -80,10 +80,17 @@ class DocumentTranslator:
     ) -> list[list[str]]:
         """Return the sentences of the translation of each block."""
         mine = self.translator
-        langs = [[mine.lang_index(code)] * len(sources) for code in (src, tgt)]
+        src_langs, tgt_langs = ([mine.lang_index(code)] * len(sources) for code in (src, tgt))
         symbols = replace(mine.symbols, documents=True)
         results = generate_all(
-            mine.model, sources, *langs, symbols, mine.search, mine.batch_tokens, on_batch=on_batch
+            mine.model,
+            sources,
+            src_langs,
+            tgt_langs,
+            symbols,
+            mine.search,
+            mine.batch_tokens,
+            on_batch=on_batch,
         )
         return [
             [mine.decode_text(sentence) for sentence in sentences_of(hypotheses[0].tokens)]
