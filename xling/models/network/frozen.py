@@ -13,6 +13,7 @@ Sources: Zhu et al. 2020, equations 1 to 5 and section 3.3; Edunov et al. 2019, 
 
 from __future__ import annotations
 
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,7 @@ class Frozen(nn.Module):
     """
 
     states: Float[Tensor, "tokens frozen_dim"]
+    encoder: Any
 
     def __init__(self, directory: Path, model: Any) -> None:
         super().__init__()
@@ -90,7 +92,7 @@ class Frozen(nn.Module):
 
     def select(self, sources: list[int], width: int) -> None:
         """Let ``width`` hypotheses of each of these sources read it in a step of a search."""
-        starts = torch.tensor([0, *self.lengths]).cumsum(0)
+        starts = [0, *accumulate(self.lengths)]
         self.rows = torch.cat([torch.arange(starts[i], starts[i + 1]) for i in sources]).to(self.ids.device)
         self.pairs = [(self.lengths[i], width) for i in sources]
 
@@ -110,6 +112,9 @@ class Fusion(nn.Module):
         layer: a layer of the encoder or the decoder.
         dim: width of the model.
     """
+
+    frozen: Frozen
+    asking: Tensor
 
     def __init__(self, frozen: Frozen, layer: Any, dim: int) -> None:
         super().__init__()
@@ -142,6 +147,9 @@ class Fusion(nn.Module):
 
 class Features(nn.Module):
     """Projected frozen states in place of the word vectors of a source; tokens of languages keep theirs."""
+
+    frozen: Frozen
+    side: Any
 
     def __init__(self, frozen: Frozen, encoder: Any) -> None:
         super().__init__()
