@@ -24,12 +24,14 @@ FORMS = ("classes", "wgan")
 
 class _Reversal(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, strength: float) -> Tensor:
+    def forward(ctx: Any, x: Float[Tensor, "rows dim"], strength: float) -> Float[Tensor, "rows dim"]:
         ctx.strength = strength
         return x.view_as(x)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(  # type: ignore[override]
+        ctx: Any, gradient: Float[Tensor, "rows dim"]
+    ) -> tuple[Float[Tensor, "rows dim"], None]:
         return -ctx.strength * gradient, None
 
 

@@ -28,7 +28,7 @@ from xling.models.network.blocks import sequence_lengths
 from xling.models.network.encoder import scale_embeddings
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Float, Int
 
 BOS = 0
 
@@ -96,7 +96,7 @@ class Frozen(nn.Module):
         self.rows = torch.cat([torch.arange(starts[i], starts[i + 1]) for i in sources]).to(self.ids.device)
         self.pairs = [(self.lengths[i], width) for i in sources]
 
-    def facing(self, of_decoder: bool) -> tuple[Tensor, Attention]:
+    def facing(self, of_decoder: bool) -> tuple[Float[Tensor, "sources frozen_dim"], Attention]:
         """Return the states that a layer attends to, and which of its tokens attend to which."""
         pairs = self.pairs if of_decoder else [(length, length) for length in self.lengths]
         runs = cross_runs(pairs)
@@ -114,7 +114,7 @@ class Fusion(nn.Module):
     """
 
     frozen: Frozen
-    asking: Tensor
+    asking: Float[Tensor, "tokens dim"]
 
     def __init__(self, frozen: Frozen, layer: Any, dim: int) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ class Fusion(nn.Module):
         """Keep the states that the layer's own attention asks with; a hook."""
         self.__dict__["asking"] = args[0]
 
-    def mix(self, _: Any, args: Any, own: Tensor) -> Tensor:
+    def mix(self, _: Any, args: Any, own: Float[Tensor, "tokens dim"]) -> Float[Tensor, "tokens dim"]:
         """Return the mean of both attentions, in training one of the two at random; a hook."""
         states, attention = self.frozen.facing(self.of_decoder)
         query = self.query(self.asking).view(len(own), self.heads, -1)
@@ -158,7 +158,12 @@ class Features(nn.Module):
         nn.init.normal_(self.map.weight, std=0.02)
         nn.init.zeros_(self.map.bias)
 
-    def forward(self, x: Tensor, positions: Tensor, langs: Tensor | None) -> Tensor:
+    def forward(
+        self,
+        x: Float[Tensor, "tokens dim"],
+        positions: Int[Tensor, " tokens"],
+        langs: Int[Tensor, " tokens"] | None,
+    ) -> Float[Tensor, "tokens dim"]:
         """Change the sum of the embeddings (N, D) of a source."""
         ids = self.frozen.ids
         words = scale_embeddings(self.side.tokens(ids), self.side.cfg)
