@@ -107,6 +107,13 @@ COMMANDS: tuple[Stage, ...] = (
         help="explain why a document or a line was dropped from a corpus",
     ),
     Stage(
+        "corpus audit",
+        config="xling.corpora.audit.stage:AuditConfig",
+        run="xling.corpora.audit.stage:run",
+        positional="corpus",
+        help="make a page on which people judge a sample of a corpus, and count their answers",
+    ),
+    Stage(
         "corpus score",
         config="xling.corpora.inspect.score:ScoreConfig",
         run="xling.corpora.inspect.score:run",
