@@ -22,7 +22,7 @@ from tests.corpora.test_sources import page, record, wet
 from xling.core.errors import UserError
 from xling.core.output import digests
 from xling.corpora.common import download
-from xling.corpora.parallel.sources import archive
+from xling.corpora.common import archive
 from xling.corpora.sources import records, text, warc, webpage, wiki
 from xling.hub import source
 from xling.models.files import model_folder
@@ -204,14 +204,14 @@ def endless_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 HELD: dict[str, Callable[[Path, pytest.MonkeyPatch], None] | str] = {
     "xling.corpora.sources.records._MAX_HEADER_BYTES": header,
     "xling.corpora.sources.records._MAX_BODY_BYTES": body,
-    "xling.corpora.sources.warc._MAX_PAGE_BYTES": html_page,
+    "xling.corpora.sources.warc.MAX_PAGE_BYTES": html_page,
     "xling.corpora.sources.webpage._MAX_DEPTH": depth,
     "xling.corpora.sources.webpage.MAX_SECONDS": GIVEN_UP,
     "xling.corpora.sources.webpage._MAX_MEMORY": GIVEN_UP,
     "xling.corpora.sources.wiki._MAX_PAGE_BYTES": article,
     "xling.corpora.sources.text.MAX_DOC_CHARS": block,
-    "xling.corpora.parallel.sources.archive.MAX_BYTES": member,
-    "xling.corpora.parallel.sources.archive.MAX_RATIO": ratio,
+    "xling.corpora.common.archive.MAX_BYTES": member,
+    "xling.corpora.common.archive.MAX_RATIO": ratio,
     "xling.text.files.compressed.MAX_LINE_BYTES": line,
     "xling.text.files.compressed.MAX_CELL_BYTES": cell,
     "xling.text.files.compressed._MEMORY_BYTES": decompressor,
