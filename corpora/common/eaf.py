@@ -56,8 +56,10 @@ def read_tiers(path: Path) -> list[Tier]:
                 elif name == "LANGUAGE":
                     labels[attributes.get("LANG_ID", "")] = attributes.get("LANG_LABEL", "")
                 elif name == "TIER":
-                    names = ("TIER_ID", "LANG_REF", "PARENT_REF")
-                    tiers.append(Tier(*(attributes.get(each, "") for each in names)))
+                    name_of_tier, lang, parent = (
+                        attributes.get(each, "") for each in ("TIER_ID", "LANG_REF", "PARENT_REF")
+                    )
+                    tiers.append(Tier(name_of_tier, lang, parent))
                 elif name in ("ALIGNABLE_ANNOTATION", "REF_ANNOTATION"):
                     slots = [attributes.get(f"TIME_SLOT_REF{end}", "") for end in (1, 2)]
                     stretch = "/".join(times.get(slot) or slot for slot in slots)

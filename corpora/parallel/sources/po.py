@@ -52,7 +52,7 @@ def _rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row]:
     Of a message with plural forms, the singular goes with the first form, and the plural with the last one.
 
     Raises:
-        UserError: the file is no catalogue, in another charset than it says, or in none of the languages.
+        UserError: the file is not a catalogue, in another charset than it says, or in none of the languages.
     """
     catalogue = read_catalogue(path)
     lang = catalogue.metadata.get("Language", "").strip()
@@ -108,7 +108,7 @@ def read_catalogue(path: Path) -> Any:
     except (OSError, ValueError, IndexError, KeyError) as error:
         said = str(error).replace(text, "")[:200]
         raise UserError(
-            f"{path} is no catalogue of gettext: {said}", "a .po file", "check it: msgfmt -c"
+            f"{path} is not a catalogue of gettext: {said}", "a .po file", "check it: msgfmt -c"
         ) from None
     if not catalogue:
         raise UserError(f"{path} holds no message", "a .po file with msgid and msgstr", "check the file")

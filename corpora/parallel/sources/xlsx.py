@@ -88,7 +88,7 @@ def _sheets(path: Path) -> Iterator[Grid]:
     except (calamine.CalamineError, OSError, ValueError) as error:
         raise _damaged(path, error) from None
     except BaseException as error:
-        # A panic of the library is no Exception.
+        # A panic of the library derives from BaseException.
         if type(error).__name__ != "PanicException":
             raise
         raise _damaged(path, error) from None
@@ -97,7 +97,7 @@ def _sheets(path: Path) -> Iterator[Grid]:
 def _damaged(path: Path, error: BaseException) -> UserError:
     said = " ".join(str(error).split())[:200]
     return UserError(
-        f"{path} is no spreadsheet, or a damaged one: {said}", "xlsx, xls or ods", "save it again"
+        f"{path} is not a spreadsheet, or a damaged one: {said}", "xlsx, xls or ods", "save it again"
     )
 
 
