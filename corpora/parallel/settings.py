@@ -29,7 +29,7 @@ class ParallelConfig(OfPair):
         pair: the languages, source first, for example ``en-sw``.
         source: URIs: ``opus:[CORPUS[:VERSION]]``, ``moses:SRC+TGT``, ``moses:STEM``, ``moses:FILE.zip``,
             ``tmx:FILE``, ``tsv:``, ``csv:``, ``jsonl:`` and ``parquet:FILE[#SRC+TGT[+DOC]]``, ``verses:SRC+TGT``,
-            ``po:``, ``xliff:``, ``docx:``, ``xlsx:FILE`` and others (docs/parallel.md), ``hf:NAME``, ``toyworld[:NUM]``.
+            ``po:``, ``xliff:``, ``xlsx:FILE`` and others (docs/parallel.md), ``hf:NAME``, ``toyworld[:NUM]``.
             Empty means OPUS, its small corpora first.
         out: directory to publish; ``runs/parallel/PAIR`` when empty.
         size: pairs to take from ``opus:`` without a name; 0 for all.

@@ -69,7 +69,12 @@ def _rows_of(
     # One line a row: white space in a cell is one space in a pair anyway. A mark that no text has keeps quotes alone.
     lines = ("\t".join(" ".join(cell.split()) for cell in row) for row in grid)
     rows, positions, _ = columns.open_rows(
-        lines, uri, "\t", names, lambda header: guess_columns(tuple(header), (context.src, context.tgt)), (0, 1)
+        lines,
+        uri,
+        "\t",
+        names,
+        lambda header: guess_columns(tuple(header), (context.src, context.tgt)),
+        (0, 1),
     )
     for number, row in enumerate(rows):
         cells = row.cells

@@ -98,7 +98,9 @@ def test_a_member_that_swells_is_refused(tmp_path: Path) -> None:
 
 
 def test_inserted_text_is_read_and_deleted_text_is_not(tmp_path: Path) -> None:
-    body = "<p><ins><r><t>mpya </t></r></ins><del><r><t>zamani</t></r></del><hyperlink><r><t>leo</t></r></hyperlink></p>"
+    body = (
+        "<p><ins><r><t>mpya </t></r></ins><del><r><t>zamani</t></r></del><link><r><t>leo</t></r></link></p>"
+    )
     with zipfile.ZipFile(tmp_path / "a.docx", "w") as archive:
         archive.writestr("word/document.xml", f"<document><body>{body}</body></document>")
     source = open_source(f"docx:{tmp_path}/a.docx", Context(lang="sw"))

@@ -1,7 +1,4 @@
-"""The table of commands: names of modules as text, so that `xling --help` and a pool worker import nothing heavy.
-
-Another package adds a command by an entry point ``command.FIRST.SECOND``, see `xling.core.registry`.
-"""
+"""The table of commands: names of modules as text, so that `xling --help` and a pool worker import nothing heavy."""
 
 from __future__ import annotations
 
