@@ -14,6 +14,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -56,12 +57,17 @@ class Limits:
         path: the file.
         num_bytes: that may come; 0 for no limit.
         seconds: of work; 0 for no limit.
+
+    Attributes:
+        spent: bytes that came, by what they are.
+        kind: what the next ones are.
     """
 
     def __init__(self, path: Path, num_bytes: int = 0, seconds: float = 0.0) -> None:
         self._path, self._num_bytes, self._seconds = path, num_bytes, seconds
-        spent = read_json(path) if path.is_file() else {"bytes": 0, "seconds": 0.0}
-        self.spent_bytes: int = spent["bytes"]
+        spent = read_json(path) if path.is_file() else {"bytes": {}, "seconds": 0.0}
+        self.spent: Counter[str] = Counter(spent["bytes"])
+        self.kind = "index"
         self._earlier_seconds: float = spent["seconds"]
         self._started_at = time.monotonic()
         self._asked, self._lock = 0, threading.Lock()
@@ -80,7 +86,7 @@ class Limits:
         with self._lock:
             if self._seconds and self.spent_seconds >= self._seconds:
                 raise SpentError("time=")
-            if self._num_bytes and self.spent_bytes + self._asked + num_bytes > self._num_bytes:
+            if self._num_bytes and self.spent.total() + self._asked + num_bytes > self._num_bytes:
                 raise SpentError("size=")
             self._asked += num_bytes
 
@@ -88,10 +94,10 @@ class Limits:
         """End a request that was begun for ``asked`` bytes and brought ``came``."""
         with self._lock:
             self._asked -= asked
-            self.spent_bytes += came
+            self.spent[self.kind] += came
             self._path.parent.mkdir(parents=True, exist_ok=True)
             temporary = self._path.with_name(f".{self._path.name}.tmp")
-            write_json(temporary, {"bytes": self.spent_bytes, "seconds": round(self.spent_seconds, 1)})
+            write_json(temporary, {"bytes": dict(self.spent), "seconds": round(self.spent_seconds, 1)})
             temporary.replace(self._path)
 
 
