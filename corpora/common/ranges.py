@@ -70,7 +70,7 @@ class Limits:
         self.kind = "index"
         self._earlier_seconds: float = spent["seconds"]
         self._started_at = time.monotonic()
-        self._asked, self._lock = 0, threading.Lock()
+        self._asked, self._settled = 0, threading.Condition()
 
     @property
     def spent_seconds(self) -> float:
@@ -78,22 +78,28 @@ class Limits:
         return self._earlier_seconds + time.monotonic() - self._started_at
 
     def reserve(self, num_bytes: int) -> None:
-        """Begin a request.
+        """Begin a request; where others may leave it enough, it waits for their end.
 
         Raises:
             SpentError: it goes over a limit.
         """
-        with self._lock:
+        with self._settled:
+            while self._asked and self._is_over(num_bytes):
+                self._settled.wait()
             if self._seconds and self.spent_seconds >= self._seconds:
                 raise SpentError("time=")
-            if self._num_bytes and self.spent.total() + self._asked + num_bytes > self._num_bytes:
+            if self._is_over(num_bytes):
                 raise SpentError("size=")
             self._asked += num_bytes
 
+    def _is_over(self, num_bytes: int) -> bool:
+        return bool(self._num_bytes) and self.spent.total() + self._asked + num_bytes > self._num_bytes
+
     def settle(self, asked: int, came: int) -> None:
         """End a request that was begun for ``asked`` bytes and brought ``came``."""
-        with self._lock:
+        with self._settled:
             self._asked -= asked
+            self._settled.notify_all()
             self.spent[self.kind] += came
             self._path.parent.mkdir(parents=True, exist_ok=True)
             temporary = self._path.with_name(f".{self._path.name}.tmp")
@@ -176,11 +182,11 @@ class RangeReader:
         limits: Limits,
         contact: str = "",
         pace: Pace | None = None,
-        patience: Patience = Patience(),
+        patience: Patience | None = None,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self.limits, self.pace, self.num_requests = limits, pace or Pace(), 0
-        self._patience, self._sleep, self._agent = patience, sleep, user_agent(contact)
+        self._patience, self._sleep, self._agent = patience or Patience(), sleep, user_agent(contact)
 
     def read(self, location: str, start: int, size: int) -> tuple[bytes, int]:
         """Return ``size`` bytes from position ``start`` of a file, and how long the file is.
@@ -222,6 +228,8 @@ class RangeReader:
         wait_s, of_round = self.pace.next_wait()
         if wait_s:
             self._sleep(wait_s)
+        if self.pace.refusals >= _MAX_REFUSALS:  # another thread was told
+            raise _refused(location)
         self.num_requests += 1
         headers = {
             "User-Agent": self._agent,
@@ -246,16 +254,20 @@ class RangeReader:
         """Return what an HTTP error means."""
         status = f"HTTP {error.code}"
         if self.pace.refusals >= _MAX_REFUSALS:
-            return UserError(
-                f"{location}: {status}, {_MAX_REFUSALS} times in a row: the server refuses this client",
-                fix="wait some hours, then run the same command again: it goes on from what has arrived. "
-                "contact=ADDRESS tells the operators whom to write to",
-            )
+            return _refused(location)
         if error.code in _MISSING:
             return MissingError(status)
         if is_retried(error.code):
             return _RetryError(status, 0, retry_after(error))
         return UserError(f"{location}: {status}", fix="check the dump and base_urls.cc")
+
+
+def _refused(location: str) -> UserError:
+    return UserError(
+        f"{location}: HTTP 403, {_MAX_REFUSALS} times in a row: the server refuses this client",
+        fix="wait some hours, then run the same command again: it goes on from what has arrived. "
+        "contact=ADDRESS tells the operators whom to write to",
+    )
 
 
 def _read_local(path: Path, start: int, size: int) -> tuple[bytes, int]:
@@ -269,9 +281,7 @@ def _read_local(path: Path, start: int, size: int) -> tuple[bytes, int]:
     return data, path.stat().st_size
 
 
-def _received(
-    response: http.client.HTTPResponse, location: str, start: int, size: int
-) -> tuple[bytes, int]:
+def _received(response: http.client.HTTPResponse, location: str, start: int, size: int) -> tuple[bytes, int]:
     """Return the body of an answer if it is the range that was asked for, and the length of the file."""
     length = parse_length(response.headers.get("Content-Length"))
     if response.status == 206:
@@ -285,7 +295,9 @@ def _received(
         total = size
     else:
         raise UserError(
-            f"{location}: the server does not answer ranges", "a mirror that does", "give another base_urls.cc"
+            f"{location}: the server does not answer ranges",
+            "a mirror that does",
+            "give another base_urls.cc",
         )
     data = _body(response, size + 1)
     if len(data) != size:

@@ -9,14 +9,15 @@ from __future__ import annotations
 from xling.core import languages
 from xling.core.languages import Language
 
-CODES = frozenset(
-    """aar abk afr aka amh ara asm aym aze bak bel ben bih bis blu bod bos bre bul cat ceb ces chr cos crs cym dan deu
-    div dzo ell eng epo est eus ewe fao fas fij fin fra fry gaa gla gle glg glv grn guj hat hau haw heb hin hrv hun hye
-    ibo iku ile ina ind ipk isl ita jav jpn kal kan kas kat kaz kha khm kin kir kor kri kur lao lat lav lif lin lit loz
-    ltz lua lug luo mal mar mfe mkd mlg mlt mon mri msa mya nau nep new nld nno nor nso nya oci ori orm oss pam pan pol
-    por pus que raj roh ron run rus sag san sco sin slk slv smo sna snd som sot spa sqi srp ssw sun swa swe syr tam tat
-    tel tgk tgl tha tir ton tso tsn tuk tum tur twi uig ukr urd uzb ven vie vol war wol xho yid yor zha zho zul""".split()
-)
+_WORDS = """
+aar abk afr aka amh ara asm aym aze bak bel ben bih bis blu bod bos bre bul cat ceb ces chr cos crs cym dan deu div
+dzo ell eng epo est eus ewe fao fas fij fin fra fry gaa gla gle glg glv grn guj hat hau haw heb hin hrv hun hye ibo
+iku ile ina ind ipk isl ita jav jpn kal kan kas kat kaz kha khm kin kir kor kri kur lao lat lav lif lin lit loz ltz
+lua lug luo mal mar mfe mkd mlg mlt mon mri msa mya nau nep new nld nno nor nso nya oci ori orm oss pam pan pol por
+pus que raj roh ron run rus sag san sco sin slk slv smo sna snd som sot spa sqi srp ssw sun swa swe syr tam tat tel
+tgk tgl tha tir ton tsn tso tuk tum tur twi uig ukr urd uzb ven vie vol war wol xho yid yor zha zho zul
+"""
+CODES = frozenset(_WORDS.split())
 # ISO 639-3 codes of our table that stand under the code of their macrolanguage or group.
 _UNDER = {
     "arb": "ara", "azj": "aze", "hmn": "blu", "hbs": "srp", "kmr": "kur", "npi": "nep", "nob": "nor", "ory": "ori",

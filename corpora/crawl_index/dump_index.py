@@ -24,7 +24,9 @@ from xling.corpora.crawl_index.selection import drawn
 T = TypeVar("T")
 _RECORD_BYTES, _SMALL_RECORD_BYTES = 20_000, 2_000  # usual, and lowest mean, of records not known yet
 _INDEX_SHARE = 0.5  # of the bytes that may come: what the language columns may take
-_DIGEST_SHARE = 0.1  # of records that are copies: where bytes are scarce, a digest is read if it costs less than these
+_DIGEST_SHARE = (
+    0.1  # of records that are copies: where bytes are scarce, a digest is read if it costs less than these
+)
 
 
 @dataclass
@@ -147,9 +149,7 @@ class DumpIndex:
             if scarce and DIGEST in group.columns:
                 cheaper = each.cost(group.number, columns)
                 if group.cost - cheaper > _DIGEST_SHARE * _RECORD_BYTES * group.num_matches:
-                    yield _Group(
-                        group.part, group.dump, group.number, group.num_matches, columns, cheaper
-                    )
+                    yield _Group(group.part, group.dump, group.number, group.num_matches, columns, cheaper)
                     continue
             yield group
 
@@ -183,9 +183,7 @@ class DumpIndex:
                 least = read.index_bytes + cost + record_bytes + mean * min(g.num_matches for g in some)
                 if tables and self._num_bytes and least > self._num_bytes:
                     break
-                for group, table in zip(
-                    some, pool.map(lambda g: self._rows(found, g), some), strict=True
-                ):
+                for group, table in zip(some, pool.map(lambda g: self._rows(found, g), some), strict=True):
                     left -= group.num_matches if isinstance(table, pl.DataFrame) else 0
                     if isinstance(table, pl.DataFrame):
                         read.index_bytes += group.cost

@@ -99,7 +99,7 @@ def read_table(path: Path) -> HostTable:
 
 
 def sample(table: pl.DataFrame, codes: Iterable[str], seed: int, num: int = SAMPLE_PAGES) -> pl.DataFrame:
-    """Return rows of many hosts: one of each, then two, and so on; first those whose name has the language's code.
+    """Return rows of many hosts: one of each, then two, and so on; those first whose name has the language's code.
 
     Args:
         table: cleaned rows.
@@ -112,7 +112,7 @@ def sample(table: pl.DataFrame, codes: Iterable[str], seed: int, num: int = SAMP
     named = [host for host in hosts if labels & set(host.split(".")[:-1])]
     numbers = {host: drawn(host, seed) for host in hosts}
     host = pl.col(HOST).fill_null("")
-    order = [~pl.col("named"), "nth", "rank", "drawn", "warc_filename", "warc_record_offset"]
+    order = ["nth", ~pl.col("named"), "rank", "drawn", "warc_filename", "warc_record_offset"]
     ranked = (
         table.with_columns(
             named=host.is_in(named), drawn=host.replace_strict(numbers, return_dtype=pl.UInt64)
@@ -134,7 +134,9 @@ def ranked(table: pl.DataFrame, hosts: HostTable, left_out: Counter[str]) -> pl.
     """Return the rows of hosts with the language, by tiers of their shares; the others are counted."""
     names = table[HOST].fill_null("").unique().to_list()
     shares = {host: hosts.share(host) for host in names}
-    share = pl.col(HOST).fill_null("").replace_strict(shares, return_dtype=pl.Float64) if names else pl.lit(0.0)
+    share = (
+        pl.col(HOST).fill_null("").replace_strict(shares, return_dtype=pl.Float64) if names else pl.lit(0.0)
+    )
     kept = table.with_columns(share=share).filter(pl.col("share") >= MIN_SHARE)
     left_out[OTHER_HOST] += len(table) - len(kept)
     return kept.with_columns(tier=(-10 * pl.col("share")).floor().cast(pl.Int64)).drop("share")

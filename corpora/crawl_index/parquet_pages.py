@@ -180,7 +180,12 @@ class Footer:
             )
             inside = chunk.start >= len(MAGIC) and 0 < chunk.size <= self._num_bytes - chunk.start
             has_index = 0 <= chunk.index_start <= self._num_bytes - chunk.index_size and chunk.index_size >= 0
-            if not inside or not has_index or get(schema, 3) == _REPEATED or chunk.dictionary_bytes > chunk.size:
+            if (
+                not inside
+                or not has_index
+                or get(schema, 3) == _REPEATED
+                or chunk.dictionary_bytes > chunk.size
+            ):
                 raise ValueError(f"column {name} lies outside of the file, or has several values a row")
             return chunk
         raise ValueError(f"no column {name}")

@@ -1,7 +1,7 @@
 """Fetching of a batch of records into one WARC file, which goes on wherever it was ended.
 
-Beside the file lies a journal with a line for each request that is done: the bytes that it added, and the records that
-it did not. What the file holds behind the bytes of the journal is cut off before more is added.
+Beside the file lies a journal with a line for each request that is done: its number, the bytes that it added, and the
+records that it did not. What the file holds behind the bytes of the journal is cut off before more is added.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _journal(path: Path) -> list[dict[str, Any]]:
     for text in place.read_text(encoding="utf-8").split("\n")[:-1]:  # the last line may not be whole
         try:
             line = json.loads(text)
-            num_bytes += line["bytes"]
+            num_bytes += line["bytes"] + 0 * line["number"]
         except (ValueError, KeyError, TypeError):
             break
         if num_bytes > size:
@@ -86,11 +86,14 @@ def lost(path: Path) -> Counter[str]:
     for line in lines:
         counts.update(line["lost"])
         counts[""] += line["came"]
-    counts["not fetched (size= or time=)"] += sum(len(r.records) for r in requests[len(lines) :])
+    done = {line["number"] for line in lines}
+    counts["not fetched (size= or time=)"] += sum(
+        len(request.records) for number, request in enumerate(requests) if number not in done
+    )
     return +counts
 
 
-def is_whole(path: Path) -> bool:
+def is_complete(path: Path) -> bool:
     """Return whether every request of a batch is done."""
     return path.is_file() and len(_journal(path)) == len(_requests_of(path))
 
@@ -102,7 +105,7 @@ def fetch_batch(
     connections: int = CONNECTIONS,
     on_records: Callable[[int], object] = lambda num: None,
 ) -> bool:
-    """Fetch the records of a batch that are not there yet; False where a limit ended it.
+    """Fetch the records of a batch that are not there yet; False where a limit left some out.
 
     Args:
         path: the WARC file.
@@ -115,22 +118,25 @@ def fetch_batch(
         UserError: the server refuses or cannot be reached, or has none of many records in a row.
     """
     requests, lines = _requests_of(path), _journal(path)
-    lost_in_a_row = 0
+    lost_in_a_row, is_whole = 0, True
     with (
         path.open("ab") as file,
         _cut_journal(path, lines).open("ab") as journal,
         ThreadPoolExecutor(min(connections, CONNECTIONS)) as pool,
     ):
         file.truncate(sum(line["bytes"] for line in lines))
-        on_records(sum(len(request.records) for request in requests[: len(lines)]))
-        left = requests[len(lines) :]
-        for request, answer in zip(left, _in_order(pool, reader, locate, left), strict=False):
-            if answer is None:
-                return False
+        done = {line["number"] for line in lines}
+        on_records(sum(len(requests[number].records) for number in done))
+        left = {number: request for number, request in enumerate(requests) if number not in done}
+        answers = _in_order(pool, reader, locate, left.values())
+        for (number, request), answer in zip(left.items(), answers, strict=True):
+            if answer is None:  # others that are smaller may still be let through
+                is_whole = False
+                continue
             data, line = answer
             file.write(data)
             file.flush()
-            journal.write(_line(line))
+            journal.write(_line({"number": number, **line}))
             journal.flush()
             on_records(len(request.records))
             lost_in_a_row = 0 if data else lost_in_a_row + 1
@@ -139,7 +145,7 @@ def fetch_batch(
                     f"{locate(request.path)}: none of {lost_in_a_row} ranges in a row has a record",
                     fix="check that base_urls.cc has the dump that the index is of",
                 )
-    return True
+    return is_whole
 
 
 def _line(line: dict[str, Any]) -> bytes:

@@ -77,7 +77,8 @@ def cleaned(table: pl.DataFrame, left_out: Counter[str]) -> pl.DataFrame:
         & pl.col("warc_record_offset").is_between(0, (1 << 48))
         & pl.col("warc_record_length").is_between(1, _MAX_RECORD_BYTES),
         NOT_OK: pl.col("fetch_status").is_null() | (pl.col("fetch_status") == 200),
-        NOT_HTML: pl.col("content_mime_detected").is_null() | pl.col("content_mime_detected").is_in(HTML_TYPES),
+        NOT_HTML: pl.col("content_mime_detected").is_null()
+        | pl.col("content_mime_detected").is_in(HTML_TYPES),
     }
     for reason, condition in keep.items():
         kept = table.filter(condition.fill_null(False))

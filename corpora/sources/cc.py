@@ -74,13 +74,9 @@ def listed_paths(context: Context, dump: str, name: str) -> list[str]:
     location = context.resolve("cc", f"crawl-data/{dump}/{name}")
     ledger = Ledger()
     local = context.cache / f"{dump}.{name}"
-    path = (
-        fetch(Download(location, local, max_bytes=MAX_LIST_BYTES)) if is_url(location) else Path(location)
-    )
+    path = fetch(Download(location, local, max_bytes=MAX_LIST_BYTES)) if is_url(location) else Path(location)
     if not path.is_file():
-        raise UserError(
-            f"no file at {path}", fix="give the folder that holds crawl-data/ as base_urls.cc"
-        )
+        raise UserError(f"no file at {path}", fix="give the folder that holds crawl-data/ as base_urls.cc")
     lines = islice(read_lines(path, ledger, _MAX_PATH_BYTES), _MAX_PATHS + 1)
     paths = [line.decode(errors="replace").strip() for line in lines if line.strip()]
     if strange := next((p for p in paths if not _PATH.fullmatch(p) or ".." in p.split("/")), ""):

@@ -36,7 +36,10 @@ from xling.text.document import Document, Ledger
 PREFIX = "cc-index:"
 INDEX_NOTE, RECORDS_NOTE = "bytes read of Common Crawl's index", "bytes read of Common Crawl's records"
 _LEFT_OUT = "rows of Common Crawl's index left out: "
-_CLEAN_PER_RECORD_BYTE = 0.1  # bytes of clean text for a byte of a compressed record: docs/results.d/corpora.md
+_CLEAN_PER_RECORD_BYTE = (
+    0.1  # bytes of clean text for a byte of a compressed record: docs/results.d/corpora.md
+)
+_PLANNED_SHARE = 0.98  # of the bytes for records; the others are for requests that have to be repeated
 _SUBSET = "/subset=warc/"
 
 
@@ -175,11 +178,11 @@ class CcIndex(Warc):
         """Return the bytes for further records, 0 for any number."""
         limit = self.context.index.num_bytes
         sampled = sum(request.size for batch in batches for request in batch)
-        return max(1, limit - index_bytes - sampled) if limit else 0
+        return max(1, int(_PLANNED_SHARE * (limit - index_bytes)) - sampled) if limit else 0
 
     def _saved(self, chosen: Selection, notes: Counter[str], index_bytes: int) -> list[Shard]:
         shards = []
-        for number, batch in enumerate(chosen.batches):
+        for number, batch in enumerate(chosen.batches or [[]]):  # an empty one says why there is nothing
             name = selection.name_of(batch)
             path = self._folder / f"{name}.warc.gz"
             records.save_batch(path, batch)
@@ -242,7 +245,7 @@ class CcIndex(Warc):
 
     def _fetch(self, shards: Sequence[Shard], reader: RangeReader, num_connections: int) -> None:
         reader.limits.kind = "records"
-        paths = [Path(shard.location) for shard in shards if not records.is_whole(Path(shard.location))]
+        paths = [Path(shard.location) for shard in shards if not records.is_complete(Path(shard.location))]
         with Progress(f"{self.context.lang}: Common Crawl", None, "records") as bar:
             for path in paths:
                 if not records.fetch_batch(path, reader, self._location, num_connections, bar.update):
@@ -272,5 +275,3 @@ def _host_of(doc: Document) -> str:
         return urlsplit(doc.url).hostname or ""
     except ValueError:
         return ""
-
-

@@ -110,7 +110,7 @@ class Context:
     extract: str = "main"
     max_docs: int = 0
     max_chars: int = 1_000_000
-    index: IndexSettings = IndexSettings()
+    index: IndexSettings = field(default_factory=IndexSettings)
 
     @property
     def one_lang(self) -> str:
