@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from xling.core.errors import UserError
 from xling.core.output.parts import read_json, write_json
@@ -65,7 +66,7 @@ class Limits:
 
     def __init__(self, path: Path, num_bytes: int = 0, seconds: float = 0.0) -> None:
         self._path, self._num_bytes, self._seconds = path, num_bytes, seconds
-        spent = read_json(path) if path.is_file() else {"bytes": {}, "seconds": 0.0}
+        spent: dict[str, Any] = read_json(path) if path.is_file() else {"bytes": {}, "seconds": 0.0}
         self.spent: Counter[str] = Counter(spent["bytes"])
         self.kind = "index"
         self._earlier_seconds: float = spent["seconds"]

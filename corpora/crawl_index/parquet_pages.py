@@ -6,9 +6,11 @@ footer that says where they lie now. pyarrow reads that. Source: apache/parquet-
 
 from __future__ import annotations
 
+import functools
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +25,21 @@ TAIL_BYTES = 8
 """Length of the footer and `MAGIC` at the end of a file."""
 MAX_FOOTER_BYTES = 1 << 26
 _REPEATED = 2
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _damage_is_told(function: Callable[P, T]) -> Callable[P, T]:
+    """Make a ValueError of what happens where a field of the metadata is of another type than it should be."""
+
+    @functools.wraps(function)
+    def told(*args: P.args, **named: P.kwargs) -> T:
+        try:
+            return function(*args, **named)
+        except (AttributeError, IndexError, KeyError, OverflowError, TypeError) as error:
+            raise ValueError(f"damaged metadata: {error}") from None
+
+    return told
 
 
 @dataclass(frozen=True)
@@ -75,6 +92,7 @@ class Chunk:
     schema: Struct
     meta: Struct
 
+    @_damage_is_told
     def pages(self, index: bytes) -> Pages:
         """Return its pages, from the bytes of its page index.
 
@@ -143,11 +161,15 @@ class Footer:
     """
 
     def __init__(self, data: bytes, num_bytes: int) -> None:
-        file = thrift.read_struct(data)
         self._num_bytes = num_bytes
+        self._read(data)
+
+    @_damage_is_told
+    def _read(self, data: bytes) -> None:
+        file = thrift.read_struct(data)
         schema, self._groups = get(file, 2, []), get(file, 4, [])
         self._schema = {get(each, 4, b"").decode("utf-8", "replace"): each for each in schema[1:]}
-        self.num_rows: Sequence[int] = [get(group, 3, 0) for group in self._groups]
+        self.num_rows: Sequence[int] = [int(get(group, 3, 0)) for group in self._groups]
         """Rows of each row group."""
 
     @property
@@ -155,6 +177,7 @@ class Footer:
         """Names of all columns."""
         return frozenset(self._schema)
 
+    @_damage_is_told
     def chunk(self, group: int, name: str) -> Chunk:
         """Return a column of a row group.
 

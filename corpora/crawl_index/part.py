@@ -45,7 +45,7 @@ SCHEMA: dict[str, Any] = {
 """Columns of the rows that match; ``rank`` is 0 where the language is the page's main one."""
 _NEEDED = ("warc_filename", "warc_record_offset", "warc_record_length")
 _GUESSED_FOOTER = 1 << 16
-_DAMAGE = (ValueError, OSError, KeyError, IndexError, TypeError, pa.ArrowException)
+_DAMAGE = (ValueError, OSError, MemoryError, pa.ArrowException)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.corpora.crawl import document
-from tests.corpora.crawl_index.dump import DUMP, Page, Server, served, write_dump
+from tests.corpora.crawl_index.dump import DUMP, Page, served, write_dump
 from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
 from xling.core.settings import config
@@ -113,7 +113,7 @@ def test_errors_that_pass(dump: Path, tmp_path: Path, fault: str) -> None:
 
 def test_repeated_refusals_end_the_work_and_a_later_run_goes_on(dump: Path, tmp_path: Path) -> None:
     with served(dump, lambda path, visit: "403" if "/warc/" in path and "part" not in path else "") as server:
-        with pytest.raises(UserError, match="HTTP 403, 3 times in a row.*wait some hours"):
+        with pytest.raises(UserError, match=r"HTTP 403, 3 times in a row.*wait some hours"):
             read(source(server.url, tmp_path))
         records = [asked for asked in server.asked if asked[0].endswith(".warc.gz")]
         assert len(records) <= 3 * ranges.CONNECTIONS

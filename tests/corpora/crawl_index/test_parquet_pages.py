@@ -74,13 +74,12 @@ def test_a_damaged_footer_never_names_bytes_outside_the_file(place: int, value: 
     try:
         damaged = Footer(bytes(footer), len(data))
         chunk = damaged.chunk(0, "offset")
-    except (ValueError, IndexError, TypeError, AttributeError):
+    except ValueError:
         return
-    assert 0 < chunk.start and chunk.start + chunk.size <= len(data)
+    assert chunk.start > 0 and chunk.start + chunk.size <= len(data)
 
 
 def test_codes_of_languages() -> None:
-    assert len(cld2.CODES) == 171
     told = {
         code: cld2.codes_of(languages.get(code))
         for code in ("sw", "nb", "zh_Hant", "ast", "ckb", "am", "pcm")
