@@ -1,4 +1,4 @@
-"""What a crawl's index is asked for, beside the language."""
+"""Limits and choices of a crawl that is read by its index."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Thrift's compact protocol as plain values, for the footers and page indexes of Parquet files.
 
-A struct is a mapping of field numbers to ``(type, value)``, a list is ``(type of its items, items)``; what was read is
+A struct is a mapping of field numbers to ``(type, value)``. A list is ``(type of its items, items)``. What was read is
 written back in the same bytes. pyarrow reads footers too, but does not say where the page index lies, and cannot write
 the footer of a part of a file. Source: apache/thrift, ``doc/specs/thrift-compact-protocol.md``.
 """

@@ -182,7 +182,7 @@ class MonoConfig:
         self.perplexity(self.lm.percentiles[0], self.lm.percentiles[1])
 
     def _check_index(self) -> None:
-        """Reject amounts that are none, or of the wrong kind for the sources."""
+        """Reject amounts without a unit, or of the wrong kind for the sources."""
         _ = self.num_files, amounts.num_seconds("time", self.time)
         is_bytes = amounts.num_bytes(self.size) is not None
         if is_bytes and not self.reads_index:

@@ -27,7 +27,7 @@ def num_seconds(name: str, text: str) -> float:
         text: its value.
 
     Raises:
-        UserError: it is no time above 0.
+        UserError: not a time above 0.
     """
     if not text:
         return 0.0
