@@ -97,9 +97,9 @@ class DumpIndex:
             UserError: the index cannot be read.
         """
         read = IndexRows(pl.DataFrame(schema={**SCHEMA, "dump": pl.String}), num_parts=len(parts))
-        found = self._find_all(sorted(parts, key=lambda part: drawn(part[1], self._seed)), read)
-        groups = list(self._groups(found, read))
-        self._read_groups(found, groups, read)
+        hits = self._find_all(sorted(parts, key=lambda part: drawn(part[1], self._seed)), read)
+        groups = list(self._groups(hits, read))
+        self._read_groups(hits, groups, read)
         return read
 
     def _reader_of(self, dump: str) -> PartReader:
@@ -109,7 +109,7 @@ class DumpIndex:
         self, parts: Sequence[tuple[str, str, str]], read: IndexRows
     ) -> dict[tuple[str, str], Found]:
         """Return the matches of the parts, of as many as the limits allow."""
-        found: dict[tuple[str, str], Found] = {}
+        hits: dict[tuple[str, str], Found] = {}
         with (
             Progress("index: languages", len(parts), "parts") as bar,
             ThreadPoolExecutor(CONNECTIONS) as pool,
@@ -119,17 +119,17 @@ class DumpIndex:
                 for (dump, name, _), each in zip(some, pool.map(self._find, some), strict=True):
                     if each is None:
                         continue
-                    found[dump, name] = each
+                    hits[dump, name] = each
                     num_rows += len(each.rows)
                     read.notes["damaged parts of the index"] += not each.footer_bytes
                     read.index_bytes += _language_bytes(each)
                 bar.update(len(some))
                 is_half = self._num_bytes and read.index_bytes > _INDEX_SHARE * self._num_bytes
                 is_enough = self._num_bytes and num_rows * _SMALL_RECORD_BYTES > self._num_bytes
-                if is_half or is_enough or not all((dump, name) in found for dump, name, _ in some):
+                if is_half or is_enough or not all((dump, name) in hits for dump, name, _ in some):
                     break
-        read.notes["parts of the index left out (size= or time=)"] += len(parts) - len(found)
-        return found
+        read.notes["parts of the index left out (size= or time=)"] += len(parts) - len(hits)
+        return hits
 
     def _find(self, part: tuple[str, str, str]) -> Found | None:
         dump, name, location = part
@@ -138,13 +138,13 @@ class DumpIndex:
         except SpentError:
             return None
 
-    def _groups(self, found: dict[tuple[str, str], Found], read: IndexRows) -> Iterator[_Group]:
+    def _groups(self, hits: dict[tuple[str, str], Found], read: IndexRows) -> Iterator[_Group]:
         """Yield the row groups with matches; where bytes are scarce, without digests that do not pay."""
-        groups = [group for key, each in found.items() for group in self._groups_of(*key, each, True, read)]
+        groups = [group for key, each in hits.items() for group in self._groups_of(*key, each, True, read)]
         total = sum(group.cost for group in groups)
         scarce = bool(self._num_bytes) and total + read.index_bytes > _INDEX_SHARE * self._num_bytes
         for group in groups:
-            each = found[group.dump, group.part]
+            each = hits[group.dump, group.part]
             columns = each.columns(False, self._with_hosts)
             if scarce and DIGEST in group.columns:
                 cheaper = each.cost(group.number, columns)
@@ -154,20 +154,18 @@ class DumpIndex:
             yield group
 
     def _groups_of(
-        self, dump: str, name: str, found: Found, with_digest: bool, read: IndexRows
+        self, dump: str, name: str, hits: Found, with_digest: bool, read: IndexRows
     ) -> Iterator[_Group]:
-        if not found.footer_bytes:
+        if not hits.footer_bytes:
             return
-        columns = found.columns(with_digest, self._with_hosts)
-        for number, num in found.matches().items():
+        columns = hits.columns(with_digest, self._with_hosts)
+        for number, num in hits.matches().items():
             try:
-                yield _Group(name, dump, number, num, columns, found.cost(number, columns))
+                yield _Group(name, dump, number, num, columns, hits.cost(number, columns))
             except ValueError:
                 read.notes["rows in damaged row groups of the index"] += num
 
-    def _read_groups(
-        self, found: dict[tuple[str, str], Found], groups: list[_Group], read: IndexRows
-    ) -> None:
+    def _read_groups(self, hits: dict[tuple[str, str], Found], groups: list[_Group], read: IndexRows) -> None:
         """Read row groups while the limits allow, the cheapest first."""
         tables: list[pl.DataFrame] = []
         num_rows = record_bytes = 0
@@ -183,7 +181,7 @@ class DumpIndex:
                 least = read.index_bytes + cost + record_bytes + mean * min(g.num_matches for g in some)
                 if tables and self._num_bytes and least > self._num_bytes:
                     break
-                for group, table in zip(some, pool.map(lambda g: self._rows(found, g), some), strict=True):
+                for group, table in zip(some, pool.map(lambda g: self._rows(hits, g), some), strict=True):
                     left -= group.num_matches if isinstance(table, pl.DataFrame) else 0
                     if isinstance(table, pl.DataFrame):
                         read.index_bytes += group.cost
@@ -198,11 +196,11 @@ class DumpIndex:
         if tables:
             read.table = pl.concat(tables)
 
-    def _rows(self, found: dict[tuple[str, str], Found], group: _Group) -> pl.DataFrame | bool:
+    def _rows(self, hits: dict[tuple[str, str], Found], group: _Group) -> pl.DataFrame | bool:
         """Return the rows of a row group; True where it is damaged, False where a limit is reached."""
         try:
             return self._reader_of(group.dump).rows_of(
-                group.part, found[group.dump, group.part], group.number, group.columns
+                group.part, hits[group.dump, group.part], group.number, group.columns
             )
         except SpentError:
             return False
@@ -210,9 +208,9 @@ class DumpIndex:
             return True
 
 
-def _language_bytes(found: Found) -> int:
+def _language_bytes(hits: Found) -> int:
     """Return the bytes that the matches of a part took."""
-    if not found.footer_bytes:
+    if not hits.footer_bytes:
         return 0
-    chunks = [found.footer.chunk(g, "content_languages").size for g in range(len(found.footer.num_rows))]
-    return sum(chunks) + len(found.footer_bytes) + sum(map(len, found.page_indexes.values()))
+    chunks = [hits.footer.chunk(g, "content_languages").size for g in range(len(hits.footer.num_rows))]
+    return sum(chunks) + len(hits.footer_bytes) + sum(map(len, hits.page_indexes.values()))

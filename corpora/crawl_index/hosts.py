@@ -29,7 +29,7 @@ _HEAD = ("host", "pages", "in_language", "share")
 
 @dataclass(frozen=True)
 class HostTable:
-    """What was tried of each host.
+    """Pages of each host that were tried.
 
     Attributes:
         tried: host -> pages that were identified, and those of them in the language.

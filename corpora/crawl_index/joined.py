@@ -46,10 +46,10 @@ def joined(pieces: Sequence[Piece], gap: int = GAP_BYTES, most: int = MAX_JOINED
 
 def read_pieces(reader: RangeReader, location: str, pieces: Sequence[Piece]) -> list[bytes]:
     """Return the bytes of each piece of a file; errors as of `RangeReader.read`."""
-    found = [b""] * len(pieces)
+    hits = [b""] * len(pieces)
     for request in joined(pieces):
         data, _ = reader.read(location, request.start, request.size)
         for number in request.pieces:
             start, size = pieces[number]
-            found[number] = data[start - request.start :][:size]
-    return found
+            hits[number] = data[start - request.start :][:size]
+    return hits

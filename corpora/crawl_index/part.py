@@ -77,7 +77,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Found:
-    """What the language column of a part says.
+    """Matches that the language column of a part names.
 
     Attributes:
         location: of the part.
@@ -162,16 +162,16 @@ class PartReader:
             with np.load(path) as saved:
                 return _from_arrays(location, dict(saved))
         try:
-            found = self._find(location)
+            hits = self._find(location)
         except (MissingError, DamagedAnswerError) as error:
             raise UserError(
                 f"{location}: {error}", fix="check the dump and base_urls.cc, or run the command again"
             ) from None
         except _DAMAGE:  # a part of many: its rows are lost, and that is said
             empty = np.zeros(0, np.int64)
-            found = Found(location, 0, b"", empty, empty, empty.astype(np.int8), {})
-        _save(path, lambda temporary: np.savez(temporary, **_to_arrays(found)))
-        return found
+            hits = Found(location, 0, b"", empty, empty, empty.astype(np.int8), {})
+        _save(path, lambda temporary: np.savez(temporary, **_to_arrays(hits)))
+        return hits
 
     def _find(self, location: str) -> Found:
         footer_bytes, num_bytes = self._footer(location)
@@ -191,7 +191,7 @@ class PartReader:
             groups.append(np.full(len(matches), group))
             rows.append(matches)
             ranks.append(rank[matches])
-        found = Found(
+        hits = Found(
             location,
             num_bytes,
             footer_bytes,
@@ -200,8 +200,8 @@ class PartReader:
             np.concatenate([np.zeros(0, np.int8), *ranks]).astype(np.int8),
             {},
         )
-        found.page_indexes.update(self._page_indexes(found))
-        return found
+        hits.page_indexes.update(self._page_indexes(hits))
+        return hits
 
     def _footer(self, location: str) -> tuple[bytes, int]:
         """Return footer and length of a file; its length comes with its first bytes."""
@@ -216,15 +216,15 @@ class PartReader:
             tail = self._reader.read(location, num_bytes - size - rest, rest)[0] + tail
         return tail[-TAIL_BYTES - length : -TAIL_BYTES], num_bytes
 
-    def _page_indexes(self, found: Found) -> dict[str, bytes]:
-        """Return the page indexes of the row groups with matches; none for columns that have none."""
-        columns = found.columns(True, True)
-        chunks = {f"{g}.{name}": found.footer.chunk(g, name) for g in found.matches() for name in columns}
+    def _page_indexes(self, hits: Found) -> dict[str, bytes]:
+        """Return the page indexes of the row groups with matches, of the columns with one."""
+        columns = hits.columns(True, True)
+        chunks = {f"{g}.{name}": hits.footer.chunk(g, name) for g in hits.matches() for name in columns}
         indexed = {key: chunk for key, chunk in chunks.items() if chunk.index_start and chunk.index_size}
         pieces = [(chunk.index_start, chunk.index_size) for chunk in indexed.values()]
-        return dict(zip(indexed, read_pieces(self._reader, found.location, pieces), strict=True))
+        return dict(zip(indexed, read_pieces(self._reader, hits.location, pieces), strict=True))
 
-    def rows_of(self, name: str, found: Found, group: int, columns: tuple[str, ...]) -> pl.DataFrame:
+    def rows_of(self, name: str, hits: Found, group: int, columns: tuple[str, ...]) -> pl.DataFrame:
         """Return the matching rows of a row group by `SCHEMA`, and keep them; columns not read are null.
 
         Raises:
@@ -235,16 +235,16 @@ class PartReader:
         path = self._folder / f"{name}.{group:05d}.{'-'.join(_short(c) for c in columns)}.parquet"
         if path.is_file():
             return pl.read_parquet(path)
-        needed = {column: found.needed(group, column) for column in columns}
+        needed = {column: hits.needed(group, column) for column in columns}
         pieces = [piece for _, _, pieces in needed.values() for piece in pieces]
         try:
-            read = iter(read_pieces(self._reader, found.location, pieces))
+            read = iter(read_pieces(self._reader, hits.location, pieces))
         except (MissingError, DamagedAnswerError) as error:
             raise UserError(
-                f"{found.location}: {error}", fix="run the same command again, or use a mirror"
+                f"{hits.location}: {error}", fix="run the same command again, or use a mirror"
             ) from None
-        rows = found.rows_in(group)
-        values: dict[str, Any] = {"rank": found.ranks[found.groups == group]}
+        rows = hits.rows_in(group)
+        values: dict[str, Any] = {"rank": hits.ranks[hits.groups == group]}
         for column, (chunk, pages, of_column) in needed.items():
             data = b"".join(next(read) for _ in of_column)
             there = np.arange(chunk.num_rows) if pages is None else pages.rows(pages.of_rows(rows))
@@ -268,10 +268,10 @@ def _save(path: Path, write: Callable[[Path], object]) -> None:
     temporary.replace(path)
 
 
-def _to_arrays(found: Found) -> dict[str, Any]:
-    arrays: dict[str, Any] = {f"page.{key}": _octets(data) for key, data in found.page_indexes.items()}
-    arrays |= {"groups": found.groups, "rows": found.rows.astype(np.uint32), "ranks": found.ranks}
-    return arrays | {"footer": _octets(found.footer_bytes), "num_bytes": np.array(found.num_bytes)}
+def _to_arrays(hits: Found) -> dict[str, Any]:
+    arrays: dict[str, Any] = {f"page.{key}": _octets(data) for key, data in hits.page_indexes.items()}
+    arrays |= {"groups": hits.groups, "rows": hits.rows.astype(np.uint32), "ranks": hits.ranks}
+    return arrays | {"footer": _octets(hits.footer_bytes), "num_bytes": np.array(hits.num_bytes)}
 
 
 def _octets(data: bytes) -> NDArray[np.uint8]:

@@ -44,7 +44,7 @@ def save_batch(path: Path, batch: list[Request]) -> None:
 def _requests_of(path: Path) -> list[Request]:
     place = path.with_suffix(".json")
     if not place.is_file():
-        raise UserError(f"{place} is gone", fix="run the command again with overwrite=true: it plans anew")
+        raise UserError(f"{place} is gone", fix="run the command again with overwrite=true: it plans again")
     return [
         Request(r["path"], r["start"], r["size"], tuple((a, b) for a, b in r["records"]))
         for r in read_json(place)
