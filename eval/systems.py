@@ -46,7 +46,10 @@ class FitConfig:
             are used, but their words are, and the signature says so.
         switch_rate: probability that a word is replaced, if a dictionary has it.
         freeze: frozen side of a model that writes texts, with the embeddings; ``decoder`` keeps it
-            from forgetting the languages it is not trained in (XNLG).
+            from forgetting the languages it is not trained in (XNLG). For suites of labels ``encoder`` makes the
+            encoder a source of features: it has no dropout, and only what is above it learns (Peters et al. 2019).
+        layers: states that the head reads: of the ``last`` layer, a learned ``mix`` of the word vectors and all layers
+            (ELMo, Peters et al. 2018), or after that many layers, for example 6.
         layer_decay: learning rate of a layer relative to the layer above it, for example .8; 1 for one rate.
         unfreeze_epochs: the head learns alone first; the layers join from the top, the embeddings last,
             evenly over this many epochs (gradual unfreezing); 0 for all at once.
@@ -74,6 +77,7 @@ class FitConfig:
     switch: dict[Lang, str] = field(default_factory=dict)
     switch_rate: float = 0.5
     freeze: Literal["none", "encoder", "decoder"] = "none"
+    layers: str = "last"
     layer_decay: float = 1.0
     unfreeze_epochs: float = 0.0
     l2_start: float = 0.0

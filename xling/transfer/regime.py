@@ -25,7 +25,7 @@ from xling.models.network import adapters
 from xling.models.network.encoder import Encoder
 from xling.models.optim.adamw import AdamWConfig, Share, XlingAdamW
 from xling.transfer.heads import TaskModel
-from xling.transfer.settings import TuneConfig
+from xling.transfer.settings import LAST, TuneConfig
 
 _LAYER = re.compile(r"encoder\.layers\.(\d+)\.")
 
@@ -57,6 +57,13 @@ def check_head(cfg: TuneConfig, model: TaskModel) -> None:
             "fit.task_adapter with fit.pair_features=align, which reads no layer",
             "fit.pair_features=cls or match",
         )
+    if cfg.layers != LAST and model.features == "align":
+        raise UserError(
+            f"fit.layers={cfg.layers} with fit.pair_features=align, which reads no layer",
+            "fit.pair_features=cls or match",
+        )
+    if cfg.layers.isdigit() and int(cfg.layers) > (depth := len(model.encoder.layers)):
+        raise UserError(f"fit.layers={cfg.layers}", f"at most {depth}, the layers of the model")
     if cfg.label_smoothing and model.task.pointers:
         raise UserError(
             f"fit.label_smoothing={cfg.label_smoothing} for {model.task.name}, whose answers are places",

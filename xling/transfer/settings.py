@@ -19,6 +19,18 @@ from xling.training.settings import TrainConfig
 
 PairFeatures = Literal["cls", "match", "align"]
 TextFeatures = Literal["cls", "concat"]
+LAST, MIX = "last", "mix"
+"""States that a head reads: of the last layer, or a learned mix of all."""
+
+
+OF_LEARNING_ENCODER = (
+    "freeze_embeddings",
+    "freeze_layers",
+    "layer_decay",
+    "unfreeze_epochs",
+    "l2_start",
+    "task_adapter",
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +59,9 @@ class TuneConfig:
             their weight decay; 0 for none. `xling.transfer.regime` has the sources of these three.
         task_adapter: width of a new adapter in every layer, which learns with the head while the rest is
             frozen; 0 for none.
+        freeze: ``encoder``: it is a source of features, without dropout, and only what is above it learns.
+            ``decoder`` is for models that write texts.
+        layers: states that the head reads: of the ``last`` layer, a learned ``mix`` of all, or after that many.
         warmup: share of the updates in which the learning rate rises.
         random_init: replace the pre-trained weights by fresh ones, as a control.
     """
@@ -67,6 +82,8 @@ class TuneConfig:
     unfreeze_epochs: float = 0.0
     l2_start: float = 0.0
     task_adapter: int = 0
+    freeze: Literal["none", "encoder", "decoder"] = "none"
+    layers: str = LAST
     warmup: float = 0.1
     weight_decay: float = 0.01
     dropout: float = 0.1
@@ -102,6 +119,22 @@ def check_tuning_settings(cfg: Any) -> None:
             "fit.task_adapter with fit.unfreeze_epochs or fit.l2_start",
             "one of them: under a task adapter no pre-trained weight learns",
         )
+    if cfg.layers not in (LAST, MIX) and not (cfg.layers.isascii() and cfg.layers.isdigit()):
+        raise UserError(f"fit.layers={cfg.layers}", "last, mix, or a number of layers from 0")
+    if cfg.freeze == "encoder":
+        refuse_learning_encoder(cfg)
+
+
+def refuse_learning_encoder(cfg: Any) -> None:
+    """Raise UserError for a setting of how the encoder learns, which changes nothing where it is frozen."""
+    defaults = TuneConfig()
+    for name in OF_LEARNING_ENCODER:
+        if (value := getattr(cfg, name)) != (default := getattr(defaults, name)):
+            raise UserError(
+                f"fit.{name}={str(value).lower()} with fit.freeze=encoder",
+                f"fit.{name}={str(default).lower()}, the default: no weight of a frozen encoder learns",
+                "leave one of them out",
+            )
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from xling.transfer.code_switch import RowSwitcher
 from xling.transfer.encode import LabelledRow
 from xling.transfer.heads import TaskModel
 from xling.transfer.saved import SavedStates
-from xling.transfer.settings import TuneConfig, check_tuning_settings
+from xling.transfer.settings import LAST, TuneConfig, check_tuning_settings
 from xling.transfer.task import TASKS, ScoredWindows, Task
 
 R3F_NOISE = 1e-5
@@ -155,7 +155,7 @@ def fine_tune(
         regime.check_no_layer_settings(cfg, ckpt)
     encoder = regime.add_task_adapter(encoder, cfg.task_adapter)
     features = cfg.text_features if TASKS[task].one_text else cfg.pair_features
-    model = TaskModel(encoder, task, labels, cfg.dropout, features, cfg.label_smoothing)
+    model = TaskModel(encoder, task, labels, cfg.dropout, features, cfg.label_smoothing, cfg.layers)
     model = model.to(working_dtype(cfg.precision))
     regime.check_head(cfg, model)
     max_length = min(cfg.max_length, published.encoder.cfg.max_positions)
@@ -170,6 +170,8 @@ def fine_tune(
     if cfg.freeze_embeddings:
         model.encoder.tokens.requires_grad_(False)
     regime.freeze_lowest(model, cfg.freeze_layers)
+    if cfg.freeze == "encoder":
+        model.fix_encoder()
     tuning_optimizer = regime.TuningOptimizer(model, cfg)
     return _train(tuned, tuning_optimizer, train, units, switcher, cfg, title, on_update, saved_states)
 
@@ -286,6 +288,7 @@ def save_tuned(tuned: TunedModel, directory: Path, ckpt: Path, langs: list[str])
         "kind": model.task.name,
         "labels": list(model.labels),
         "features": model.features,
+        "layers": model.layers,
         "max_length": tuned.max_length,
     }
     encoder: Any = model.encoder
@@ -315,7 +318,8 @@ def load_tuned(directory: Path, lang: str = "") -> TunedModel:
         if SETTINGS_KEY in state
         else Encoder(shape, vocab_size, len(langs) if shape.lang_embeddings else 0)
     )
-    model = TaskModel(encoder, state["kind"], state["labels"], 0.0, state["features"])
+    layers = state.get("layers", LAST)  # models of before read the last one
+    model = TaskModel(encoder, state["kind"], state["labels"], 0.0, state["features"], layers=layers)
     model.load_state_dict(state["weights"])
     tuned_lang = state.get("lang", langs.index("en") if "en" in langs else 0)
     name = languages.find(lang, langs)
