@@ -27,6 +27,7 @@ from xling.transfer.heads import (
     summary_features,
     unmatched_features,
 )
+from xling.transfer.schedule import epoch_batches, learning_rate
 from xling.transfer.settings import PairFeatures, TuneConfig
 from xling.transfer.task import TASKS
 from xling.transfer.tasks.intent_slots import INTENT_PREFIX
@@ -348,7 +349,7 @@ def test_a_saved_model_predicts_the_same(
 
 def test_the_learning_rate_rises_and_falls() -> None:
     cfg = TuneConfig(lr=2.0, warmup=0.2)
-    assert [tune._learning_rate(cfg, step, 10) for step in range(10)] == pytest.approx(
+    assert [learning_rate(cfg, step, 10) for step in range(10)] == pytest.approx(
         [1.0, 2.0, 2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25]
     )
 
@@ -359,7 +360,7 @@ def test_an_epoch_takes_every_row_once_in_its_own_order(tuned: dict[str, tune.Tu
     ]
     orders = []
     for epoch in (0, 1):
-        batches = list(tune._epoch_batches(examples, replace(FAST, batch_rows=5), epoch))
+        batches = list(epoch_batches(examples, replace(FAST, batch_rows=5), epoch))
         assert sorted(len(batch) for batch in batches) == [3, 5, 5, 5, 5]
         orders.append([int(example["id"][0]) for batch in batches for example in batch])
         assert sorted(orders[-1]) == list(range(23))
@@ -368,7 +369,7 @@ def test_an_epoch_takes_every_row_once_in_its_own_order(tuned: dict[str, tune.Tu
 
 def test_the_alternatives_of_a_row_stay_in_one_batch(tuned: dict[str, tune.TunedModel]) -> None:
     units = tune._training_units(tuned["choice"], rows("choice", 7), "test")
-    for batch in tune._epoch_batches(units, replace(FAST, batch_rows=3), 0):
+    for batch in epoch_batches(units, replace(FAST, batch_rows=3), 0):
         ids = [int(example["id"][0]) for example in batch]
         assert len(ids) in (2, 6) and all(ids.count(n) == 2 for n in ids)
 

@@ -15,6 +15,7 @@ the layers, L + 1 the head.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -124,13 +125,15 @@ class TuningOptimizer:
     """The optimiser of a fine-tuning, with the regime's changes to weights and gradients around each step.
 
     Args:
-        model: the trained model; parameters without requires_grad stay frozen.
+        models: the trained model, or several over one encoder; parameters without requires_grad stay frozen.
         cfg: checked settings.
     """
 
-    def __init__(self, model: TaskModel, cfg: TuneConfig) -> None:
-        self._cfg, self._num_layers = cfg, len(model.encoder.layers)
-        trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    def __init__(self, models: TaskModel | Sequence[TaskModel], cfg: TuneConfig) -> None:
+        models = [models] if isinstance(models, TaskModel) else models
+        self._cfg, self._num_layers = cfg, len(models[0].encoder.layers)
+        names = {p: name for model in models for name, p in model.named_parameters() if p.requires_grad}
+        trained = [(name, p) for p, name in names.items()]
         self._part_of_parameter = [part_number(name, self._num_layers) for name, _ in trained]
         self._trained_parameters: list[nn.Parameter] = [p for _, p in trained]
         are_pretrained = [name.startswith("encoder.") and not cfg.task_adapter for name, _ in trained]

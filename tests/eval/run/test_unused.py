@@ -78,8 +78,14 @@ def test_controls_alone_read_no_model_and_no_fine_tuning() -> None:
 
 def test_a_static_encoder_reads_neither_layers_nor_a_learning_rate(tmp_path: Path) -> None:
     (tmp_path / "static.safetensors").touch()
-    for word in ("fit.lr=1e-3", "fit.freeze_embeddings=true", "int8=true", "fit.pair_features=match",
-                 "fit.freeze=encoder", "fit.layers=mix"):
+    for word in (
+        "fit.lr=1e-3",
+        "fit.freeze_embeddings=true",
+        "int8=true",
+        "fit.pair_features=match",
+        "fit.freeze=encoder",
+        "fit.layers=mix",
+    ):
         suite = PAIRS if "pair" in word else TAGS
         assert "changes nothing" in refused(f"suites={suite}", word, folder=str(tmp_path)), word
     assert not refused(f"suites={TAGS}", "fit.project=p", "fit.epochs=2", folder=str(tmp_path))
