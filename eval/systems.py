@@ -31,7 +31,14 @@ class FitConfig:
         epochs: passes over the training rows.
         batch_rows: rows per update.
         max_length: sub-words per sequence; longer rows are cut into windows or truncated, never dropped.
-        method: ``plain`` or ``r3f`` (Aghajanyan et al. 2021).
+        method: ``plain``; ``r3f``, noise on the word vectors (Aghajanyan et al. 2021); ``self_distillation``, the
+            model of the last updates is the teacher (Xu et al. 2020); ``ewc``, elastic weight consolidation, which
+            holds what an old task needs (Kirkpatrick et al. 2017).
+        strength: weight of what the method adds to the loss; for ``ewc`` 1e2 to 1e5.
+        teacher_steps: updates whose models, in the mean, are the teacher of ``self_distillation``.
+        old_text: texts of the old task for ``ewc``, one a line, without labels; of pairs both texts with a tab. The old
+            task is that of a fine-tuned checkpoint, or of a pre-trained one masked language modelling.
+        old_rows: number of these texts that are read.
         pair_features: features of a sentence pair. ``cls``: the state of ``<s>``. ``match``: with means,
             difference and product. ``align``: what one text says and the other does not, from the word
             vectors alone.
@@ -68,7 +75,11 @@ class FitConfig:
     epochs: int = ranged(5, COUNT)
     batch_rows: int = ranged(32, COUNT)
     max_length: int = 128
-    method: Literal["plain", "r3f"] = "plain"
+    method: Literal["plain", "r3f", "self_distillation", "ewc"] = "plain"
+    strength: float = 1.0
+    teacher_steps: int = 1
+    old_text: str = ""
+    old_rows: int = 200
     freeze_embeddings: bool = False
     freeze_layers: int = 0
     pair_features: Literal["cls", "match", "align"] = "cls"

@@ -27,7 +27,8 @@ _CLASSES, _PAIRS, _TAGS, _WRITING = (
     {"generation", "mt"},
 )
 _OF_ENCODERS = (
-    "fit.method fit.freeze_embeddings fit.freeze_layers fit.label_smoothing fit.switch fit.layer_decay "
+    "fit.method fit.strength fit.teacher_steps fit.old_text fit.old_rows "
+    "fit.freeze_embeddings fit.freeze_layers fit.label_smoothing fit.switch fit.layer_decay "
     "fit.unfreeze_epochs fit.l2_start fit.task_adapter fit.layers"
 )
 _OF_DEEP_MODELS = "fit.lr fit.batch_rows fit.max_length fit.precision"

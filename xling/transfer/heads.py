@@ -130,7 +130,13 @@ class TaskModel(nn.Module):
         If the answer is one of the chosen tokens, those of sequences with the same ``id`` compete with each
         other, separately for each column.
         """
-        logits = self(sample, noise).float()
+        return self.normalised(self(sample, noise), sample)
+
+    def normalised(
+        self, logits: Float[Tensor, "chosen labels"], sample: dict[str, Any]
+    ) -> Float32[Tensor, "chosen labels"]:
+        """Compute the log-probabilities of logits; see `log_probabilities`."""
+        logits = logits.float()
         if not self.task.pointers:
             return torch.log_softmax(logits, -1)
         counts = torch.tensor(sample["num_chosen"], device=logits.device)

@@ -143,6 +143,11 @@ class TuningOptimizer:
         ]
         settings = AdamWConfig(lr=[cfg.lr], weight_decay=cfg.weight_decay)
         self.optimizer = XlingAdamW(settings, self._trained_parameters, lr_shares)
+        self.encoder_masters = {
+            name: master
+            for (name, _), master in zip(trained, self.optimizer.masters, strict=True)
+            if name.startswith("encoder.")
+        }
         self._start_weights = [
             (master, master.detach().clone())
             for master, is_pretrained in zip(self.optimizer.masters, are_pretrained, strict=True)

@@ -1,7 +1,8 @@
 """The updates of a fine-tuning: learning rates, batches, and the order of several tasks over one body.
 
 Of several tasks the body is shared and every task has its head (MT-DNN, Liu et al. 2019, algorithm 1: the batches
-of all tasks are merged and shuffled). Tasks are drawn by ``size ** alpha``: 1 is MT-DNN's own, below 1 small tasks come more often.
+of all tasks are merged and shuffled). Tasks are drawn by ``size ** alpha``: 1 is MT-DNN's own, below 1 small tasks
+come more often.
 """
 
 from __future__ import annotations

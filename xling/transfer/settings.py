@@ -42,8 +42,11 @@ class TuneConfig:
         epochs: passes over the training rows; each gives a checkpoint to choose from.
         batch_rows: rows in a batch.
         max_length: sub-tokens of one sequence, including specials.
-        method: ``plain``, or ``r3f``, which adds a symmetric KL between the predictions with and without
-            noise on the word vectors (Aghajanyan et al. 2021; noise 1e-5, weight 1).
+        method: name in `xling.transfer.strategy.STRATEGIES`.
+        strength: weight of what the method adds; for ewc 1e2 to 1e5.
+        teacher_steps: updates whose models are the teacher of self_distillation.
+        old_text: file with texts of the old task for ewc, one a line.
+        old_rows: number of them that are read.
         freeze_embeddings: do not train the word vectors.
         freeze_layers: number of layers, from the bottom, that do not learn, nor do the embeddings; 0 for none.
         pair_features: features of a pair; see `TaskModel`.
@@ -70,7 +73,11 @@ class TuneConfig:
     epochs: int = 5
     batch_rows: int = 32
     max_length: int = 128
-    method: Literal["plain", "r3f"] = "plain"
+    method: Literal["plain", "r3f", "self_distillation", "ewc"] = "plain"
+    strength: float = 1.0
+    teacher_steps: int = 1
+    old_text: str = ""
+    old_rows: int = 200
     freeze_embeddings: bool = False
     freeze_layers: int = 0
     pair_features: PairFeatures = "cls"
@@ -121,8 +128,45 @@ def check_tuning_settings(cfg: Any) -> None:
         )
     if cfg.layers not in (LAST, MIX) and not (cfg.layers.isascii() and cfg.layers.isdigit()):
         raise UserError(f"fit.layers={cfg.layers}", "last, mix, or a number of layers from 0")
+    check_method(cfg)
     if cfg.freeze == "encoder":
         refuse_learning_encoder(cfg)
+
+
+def check_method(cfg: Any) -> None:
+    """Check the settings of a way of fine-tuning against the method, and the method against the other settings.
+
+    Raises:
+        UserError: a setting is out of range, belongs to another method, or leaves the method nothing to do.
+    """
+    defaults = TuneConfig()
+    for name, methods in (
+        ("strength", ("r3f", "self_distillation", "ewc")),
+        ("teacher_steps", ("self_distillation",)),
+        ("old_text", ("ewc",)),
+        ("old_rows", ("ewc",)),
+    ):
+        if (value := getattr(cfg, name)) != getattr(defaults, name) and cfg.method not in methods:
+            raise UserError(
+                f"fit.{name}={value} changes nothing with fit.method={cfg.method}",
+                f"fit.method={' or '.join(methods)}",
+                "leave it out",
+            )
+    if not 0 < cfg.strength < float("inf"):
+        raise UserError(f"fit.strength={cfg.strength}", "a number above 0")
+    for name in ("teacher_steps", "old_rows"):
+        if getattr(cfg, name) < 1:
+            raise UserError(f"fit.{name}={getattr(cfg, name)}", "a whole number from 1")
+    if cfg.method == "ewc" and not cfg.old_text:
+        raise UserError(
+            "fit.method=ewc without fit.old_text=",
+            "fit.old_text=FILE, texts of what the model has learned, one a line",
+        )
+    if cfg.method == "ewc" and (cfg.freeze == "encoder" or cfg.task_adapter or cfg.l2_start):
+        raise UserError(
+            "fit.method=ewc with fit.freeze=encoder, fit.task_adapter or fit.l2_start",
+            "one of them: ewc holds weights of the encoder that learn",
+        )
 
 
 def refuse_learning_encoder(cfg: Any) -> None:

@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 
 from xling.core import languages, signals
 from xling.core.errors import UserError
@@ -37,9 +35,9 @@ from xling.transfer.heads import TaskModel
 from xling.transfer.saved import SavedStates
 from xling.transfer.schedule import batches_of_each, epoch_batches, epoch_of, learning_rate
 from xling.transfer.settings import LAST, TuneConfig, check_tuning_settings
-from xling.transfer.task import TASKS, ScoredWindows, Task
+from xling.transfer.strategy import STRATEGIES, Start, Strategy
+from xling.transfer.task import TASKS, ScoredWindows
 
-R3F_NOISE = 1e-5
 OnUpdate = Callable[[int, int, float], None]
 
 
@@ -204,7 +202,12 @@ def fine_tune_jointly(
         regime.freeze_lowest(part.tuned.model, cfg.freeze_layers)
         if cfg.freeze == "encoder":
             part.tuned.model.fix_encoder()
-    return _train(_Training(parts, cfg, alpha, title, on_update, saved_states))
+    training = _Training(parts, cfg, alpha, title, on_update, saved_states)
+    models = [part.tuned.model for part in parts]
+    training.strategy = STRATEGIES[cfg.method](
+        Start(ckpt, lang, cfg, models, training.optimizer.encoder_masters)
+    )
+    return _train(training)
 
 
 def _new_head(encoder: Encoder, task: TaskRows, cfg: TuneConfig) -> TaskModel:
@@ -228,6 +231,8 @@ class _Part:
 
 class _Training:
     """The state of a fine-tuning: models over one encoder, the optimiser, what has been told."""
+
+    strategy: Strategy
 
     def __init__(
         self, parts: Sequence[_Part], cfg: TuneConfig, alpha: float, title: str,
@@ -268,6 +273,7 @@ class _Training:
         if self.saved_states:
             optimizer = self.optimizer.optimizer.state_dict()
             state = {"epoch": epoch, "step": step, "model": self.models.state_dict(), "optimizer": optimizer}
+            state["strategy"] = self.strategy.state()
             self.saved_states.save(len(self.past_updates), {**state, "told": self.past_updates})
 
     def restore(self) -> int:
@@ -281,6 +287,7 @@ class _Training:
             self.epoch_models.append(self._with(models))
         self.models.load_state_dict(state["model"])
         self.optimizer.optimizer.load_state_dict(state["optimizer"])
+        self.strategy.restore(state["strategy"])
         self.past_updates = [tuple(event) for event in state["told"]]
         step: int = state["step"]
         return step
@@ -308,7 +315,7 @@ def _train(training: _Training) -> list[list[TunedModel]]:
                     learning_rate(cfg, epoch * per_epoch + step, per_epoch * cfg.epochs)
                 )
                 training.optimizer.unfreeze(epoch + step / per_epoch)
-                loss = _make_update(training.parts[task].tuned.model, training.optimizer, batch, cfg)
+                loss = _make_update(training, training.parts[task].tuned.model, batch)
                 progress.update(1, f"loss {loss:.3f}")
                 training.past_updates.append((progress.done, epoch, loss))
                 if on_update:
@@ -430,20 +437,16 @@ def average_models(checkpoints: Sequence[TunedModel]) -> TunedModel:
     return replace(checkpoints[0], model=mean_model)
 
 
-def _make_update(
-    model: TaskModel, tuning_optimizer: regime.TuningOptimizer, batch: list[Example], cfg: TuneConfig
-) -> float:
-    optimizer = tuning_optimizer.optimizer
+def _make_update(training: _Training, model: TaskModel, batch: list[Example]) -> float:
+    cfg, optimizer, strategy = training.cfg, training.optimizer.optimizer, training.strategy
     model.train()
     optimizer.zero_grad()
     sample = pack(batch)
-    predicted = model.log_probabilities(sample)
+    logits = model(sample)
+    predicted = model.normalised(logits, sample)
     loss = model.loss(predicted, sample["target"], sample.get("shares"))
-    if cfg.method == "r3f":
-        noisy_predicted = model.log_probabilities(sample, noise=R3F_NOISE)
-        loss = loss + _symmetric_kl(predicted, noisy_predicted) / _num_distributions(
-            sample, predicted, model.task
-        )
+    if (added := strategy.added_loss(model, sample, logits, predicted)) is not None:
+        loss = loss + added
     if not torch.isfinite(loss):
         raise UserError(
             f"the loss became {float(loss.detach())} in fine-tuning",
@@ -457,23 +460,11 @@ def _make_update(
         raise UserError(
             "the gradients became infinite in fine-tuning", fix=f"lower the learning rate, now {cfg.lr}"
         ) from None
-    tuning_optimizer.add_l2_start_gradient()
+    training.optimizer.add_l2_start_gradient()
+    strategy.add_gradients()
+    strategy.before_step()
     optimizer.step()
     return float(loss.detach())
-
-
-def _symmetric_kl(log_p: Tensor, log_q: Tensor) -> Tensor:
-    """Sum the divergences in both directions over all distributions of log-probabilities."""
-    return F.kl_div(log_p, log_q, log_target=True, reduction="sum") + F.kl_div(
-        log_q, log_p, log_target=True, reduction="sum"
-    )
-
-
-def _num_distributions(sample: dict[str, Any], log_probabilities: Tensor, task: Task) -> int:
-    """Count the distributions in log-probabilities (M, K): one per chosen token, or per column and group."""
-    if not task.pointers:
-        return len(log_probabilities)
-    return len(sample["id"].unique()) * log_probabilities.shape[1]
 
 
 def batches_by_tokens(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:

@@ -108,10 +108,16 @@ def _said(cfg: EvalConfig) -> str:
     return ""
 
 
+_EWC = {"method": "ewc", "old_text": "f"}
+_NEEDS = {"strength": {"method": "r3f"}, "teacher_steps": {"method": "self_distillation"}, "old_text": _EWC,
+          "old_rows": _EWC}  # fmt: skip
+"""Settings beside which another one has an effect."""
+
+
 def _other(name: str, default: Any) -> Any:
     others = {"switch": {"sw": "d"}, "method": "r3f", "freeze": "encoder", "pair_features": "match",
               "text_features": "concat", "project": "p", "precision": "bf16", "layer_decay": 0.5,
-              "label_smoothing": 0.1, "layers": "mix"}  # fmt: skip
+              "label_smoothing": 0.1, "layers": "mix", "old_text": "f"}  # fmt: skip
     if name in others:
         return others[name]
     return not default if isinstance(default, bool) else 2 * default + 1
@@ -126,7 +132,8 @@ def test_every_setting_of_fine_tuning_is_read_or_refused(suite: str) -> None:
     for item in dataclasses.fields(FitConfig):
         default = {} if item.name == "switch" else item.default
         words = {"suites": (suite,), "out": "o", "checkpoint": "m"}
-        cfg = config.from_dict(EvalConfig, {**words, "fit": {item.name: _other(item.name, default)}})
+        fit = {**_NEEDS.get(item.name, {}), item.name: _other(item.name, default)}
+        cfg = config.from_dict(EvalConfig, {**words, "fit": fit})
         said = _said(cfg)
         assert said.startswith(f"fit.{item.name}=") or (not said and item.name in {*read, "project"}), (
             item.name
