@@ -31,9 +31,9 @@ class FitConfig:
         epochs: passes over the training rows.
         batch_rows: rows per update.
         max_length: sub-words per sequence; longer rows are cut into windows or truncated, never dropped.
-        method: ``plain``; ``r3f``, noise on the word vectors (Aghajanyan et al. 2021); ``self_distillation``, the
-            model of the last updates is the teacher (Xu et al. 2020); ``ewc``, elastic weight consolidation, which
-            holds what an old task needs (Kirkpatrick et al. 2017).
+        method: ``plain``, or ``r3f``, noise on the word vectors (Aghajanyan et al. 2021). With ``self_distillation``
+            the model of the last updates is the teacher (Xu et al. 2020). ``ewc``, elastic weight consolidation, holds
+            what an old task needs (Kirkpatrick et al. 2017).
         strength: weight of what the method adds to the loss; for ``ewc`` 1e2 to 1e5.
         teacher_steps: updates whose models, in the mean, are the teacher of ``self_distillation``.
         old_text: texts of the old task for ``ewc``, one a line, without labels; of pairs both texts with a tab. The old

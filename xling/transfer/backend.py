@@ -103,7 +103,7 @@ class EncoderBackend:
             return list(self._generator.fit(title, train, lang, cfg))
         if not self.seeded:
             return [self._load_tuned(suite)]
-        return [made for (made,) in self.fit_jointly([suite], [train], lang, cfg, title=title)]
+        return [tuned for (tuned,) in self.fit_jointly([suite], [train], lang, cfg, title=title)]
 
     def fit_jointly(
         self,

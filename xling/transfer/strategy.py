@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Start:
-    """What a fine-tuning begins with.
+    """Models and settings at the start of a fine-tuning.
 
     Attributes:
         ckpt: directory of the model to start from.

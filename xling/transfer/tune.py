@@ -120,7 +120,7 @@ class TunedModel:
 
 
 class TaskRows(NamedTuple):
-    """What one head learns.
+    """Task, labels and rows of one head.
 
     Attributes:
         task: name in `xling.transfer.task.TASKS`.
