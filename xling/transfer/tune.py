@@ -158,7 +158,7 @@ def fine_tune(
     """
     tasks = [TaskRows(task, labels, train)]
     return [
-        made for (made,) in fine_tune_jointly(ckpt, tasks, cfg, 1.0, lang, title, on_update, saved_states)
+        tuned for (tuned,) in fine_tune_jointly(ckpt, tasks, cfg, 1.0, lang, title, on_update, saved_states)
     ]
 
 
