@@ -31,7 +31,14 @@ class FitConfig:
         epochs: passes over the training rows.
         batch_rows: rows per update.
         max_length: sub-words per sequence; longer rows are cut into windows or truncated, never dropped.
-        method: ``plain`` or ``r3f`` (Aghajanyan et al. 2021).
+        method: ``plain``, or ``r3f``, noise on the word vectors (Aghajanyan et al. 2021). With ``self_distillation``
+            the model of the last updates is the teacher (Xu et al. 2020). ``ewc``, elastic weight consolidation, holds
+            what an old task needs (Kirkpatrick et al. 2017).
+        strength: weight of what the method adds to the loss; for ``ewc`` 1e2 to 1e5.
+        teacher_steps: updates whose models, in the mean, are the teacher of ``self_distillation``.
+        old_text: texts of the old task for ``ewc``, one a line, without labels; of pairs both texts with a tab. The old
+            task is that of a fine-tuned checkpoint, or of a pre-trained one masked language modelling.
+        old_rows: number of these texts that are read.
         pair_features: features of a sentence pair. ``cls``: the state of ``<s>``. ``match``: with means,
             difference and product. ``align``: what one text says and the other does not, from the word
             vectors alone.
@@ -46,7 +53,10 @@ class FitConfig:
             are used, but their words are, and the signature says so.
         switch_rate: probability that a word is replaced, if a dictionary has it.
         freeze: frozen side of a model that writes texts, with the embeddings; ``decoder`` keeps it
-            from forgetting the languages it is not trained in (XNLG).
+            from forgetting the languages it is not trained in (XNLG). For suites of labels ``encoder`` makes the
+            encoder a source of features: it has no dropout, and only what is above it learns (Peters et al. 2019).
+        layers: states that the head reads: of the ``last`` layer, a learned ``mix`` of the word vectors and all layers
+            (ELMo, Peters et al. 2018), or after that many layers, for example 6.
         layer_decay: learning rate of a layer relative to the layer above it, for example .8; 1 for one rate.
         unfreeze_epochs: the head learns alone first; the layers join from the top, the embeddings last,
             evenly over this many epochs (gradual unfreezing); 0 for all at once.
@@ -70,7 +80,11 @@ class FitConfig:
     epochs: int = ranged(5, COUNT)
     batch_rows: int = ranged(32, COUNT)
     max_length: int = 128
-    method: Literal["plain", "r3f"] = "plain"
+    method: Literal["plain", "r3f", "self_distillation", "ewc"] = "plain"
+    strength: float = 1.0
+    teacher_steps: int = 1
+    old_text: str = ""
+    old_rows: int = 200
     freeze_embeddings: bool = False
     freeze_layers: int = 0
     pair_features: Literal["cls", "match", "align"] = "cls"
@@ -79,6 +93,7 @@ class FitConfig:
     switch: dict[Lang, str] = field(default_factory=dict)
     switch_rate: float = 0.5
     freeze: Literal["none", "encoder", "decoder"] = "none"
+    layers: str = "last"
     layer_decay: float = 1.0
     unfreeze_epochs: float = 0.0
     l2_start: float = 0.0

@@ -21,6 +21,7 @@ from xling.core.settings.codes import Lang
 from xling.eval.kinds.base import KINDS, Example, Kind
 from xling.eval.rows import own_formats
 from xling.eval.rows.own_columns import LABEL, TAG, Reading
+from xling.models.files import model_folder
 
 ROWS_AT_ONCE = 512
 TASK_FILE = "task.pt"
@@ -32,6 +33,7 @@ class PredictConfig:
 
     Attributes:
         checkpoint: model of ``xling finetune``.
+        head: the head of a model that was fine-tuned on several suites, by the name of the suite.
         file: texts: a text a line, a table, JSON lines, or a word a line for tags.
         lang: language of the texts.
         out: file of JSON lines to write; default: standard output.
@@ -42,6 +44,7 @@ class PredictConfig:
     checkpoint: Path
     file: Path
     lang: Lang = "en"
+    head: str = ""
     out: Path | None = None
     columns: dict[str, str] = field(default_factory=dict)
     header: Literal["auto", "true", "false"] = "auto"
@@ -55,6 +58,8 @@ def check(cfg: PredictConfig) -> None:
     """
     languages.get(cfg.lang)
     check_is_tuned(cfg.checkpoint)
+    if content := model_folder.facts(cfg.checkpoint / TASK_FILE):
+        model_folder.choose_head(content, cfg.checkpoint, cfg.head)
 
 
 def check_is_tuned(checkpoint: Path) -> None:
@@ -74,7 +79,7 @@ def run(cfg: PredictConfig) -> Answer | Rows:
         UserError: a column is missing or a row damaged; the model is not fine-tuned.
     """
     check(cfg)
-    labeller = Labeller(cfg.checkpoint)
+    labeller = Labeller(cfg.checkpoint, cfg.head)
     unknown_columns = [column for column in cfg.columns if column not in labeller.columns]
     if unknown_columns:
         raise UserError(f"columns.{unknown_columns[0]}", ", ".join(f"columns.{c}" for c in labeller.columns))
@@ -95,16 +100,17 @@ class Labeller:
 
     Args:
         checkpoint: folder of ``xling finetune``.
+        head: name of the head, where it has several.
 
     Raises:
         UserError: it is not fine-tuned, or its task labels no texts.
     """
 
-    def __init__(self, checkpoint: Path) -> None:
+    def __init__(self, checkpoint: Path, head: str = "") -> None:
         check_is_tuned(checkpoint)
         from xling.transfer.tune import load_tuned  # imports torch
 
-        self._tuned = load_tuned(checkpoint)
+        self._tuned = load_tuned(checkpoint, head=head)
         task = self._tuned.model.task.name
         fitting = [kind for kind in KINDS.values() if kind.task == task and kind.own_columns]
         if not fitting:

@@ -27,8 +27,9 @@ _CLASSES, _PAIRS, _TAGS, _WRITING = (
     {"generation", "mt"},
 )
 _OF_ENCODERS = (
-    "fit.method fit.freeze_embeddings fit.freeze_layers fit.label_smoothing fit.switch fit.layer_decay "
-    "fit.unfreeze_epochs fit.l2_start fit.task_adapter fit.adversary"
+    "fit.method fit.strength fit.teacher_steps fit.old_text fit.old_rows "
+    "fit.freeze_embeddings fit.freeze_layers fit.label_smoothing fit.switch fit.layer_decay "
+    "fit.unfreeze_epochs fit.l2_start fit.task_adapter fit.layers fit.adversary"
 )
 _OF_DEEP_MODELS = "fit.lr fit.batch_rows fit.max_length fit.precision"
 
@@ -49,7 +50,13 @@ def check_fit(cfg: Any, suites: Sequence[Suite], checkpoints: Iterable[Path]) ->
     is_static = [(folder / STATIC_FILE).is_file() for folder in folders if folder.is_dir()] or [True, False]
     are_deep, is_any_static = not all(is_static), any(is_static)
     for names, holds, needs in (
-        ("fit.freeze", tasks & _WRITING, "a suite whose answers are written, and a model with a decoder"),
+        (
+            "fit.freeze",
+            tasks & _WRITING or (cfg.fit.freeze == "encoder" and are_deep),
+            "a suite whose answers are written, and a model with a decoder"
+            if cfg.fit.freeze == "decoder"
+            else "an encoder with layers; this one is static",
+        ),
         (_OF_ENCODERS, tasks - _WRITING, "a suite of labels, and an encoder"),
         (_OF_ENCODERS, are_deep, "an encoder with layers; this one is static"),
         (_OF_DEEP_MODELS, are_deep, "an encoder with layers; this one is static"),

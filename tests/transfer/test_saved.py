@@ -72,10 +72,10 @@ def assert_same(found: tuple[list[TunedModel], Told], expected: tuple[list[Tuned
         assert all(torch.equal(weights[name], wanted[name]) for name in wanted)
 
 
-@pytest.mark.parametrize("method", ["plain", "r3f"])
+@pytest.mark.parametrize("method", ["plain", "r3f", "self_distillation"])
 def test_killed_again_and_again(model: Path, tmp_path: Path, method: str) -> None:
     """Killed at random updates, saved every update, every few or at the ends of epochs alone."""
-    cfg = replace(CFG, method=method)
+    cfg = replace(CFG, method=method, teacher_steps=3 if method == "self_distillation" else 1)
     expected = fit(model, cfg)
     draw, kills = random.Random(method), 0
     for every_s in (0.0, 0.02, 1e9):

@@ -27,7 +27,9 @@ from xling.transfer.heads import (
     summary_features,
     unmatched_features,
 )
+from xling.transfer.schedule import epoch_batches, learning_rate
 from xling.transfer.settings import PairFeatures, TuneConfig
+from xling.transfer.strategies.r3f import num_distributions, symmetric_kl
 from xling.transfer.task import TASKS
 from xling.transfer.tasks.intent_slots import INTENT_PREFIX
 from xling.transfer.tune import batches_by_tokens
@@ -186,9 +188,9 @@ def test_the_kl_term_is_symmetric_and_zero_for_equal_predictions() -> None:
     a = torch.log(torch.tensor([[0.5, 0.25, 0.25]]))
     b = torch.log(torch.tensor([[0.25, 0.5, 0.25]]))
     # KL(a || b) = KL(b || a) = .5 ln 2 - .25 ln 2 = .25 ln 2
-    assert float(tune._symmetric_kl(a, b)) == pytest.approx(0.5 * np.log(2), rel=1e-5)
-    assert float(tune._symmetric_kl(a, b)) == pytest.approx(float(tune._symmetric_kl(b, a)))
-    assert float(tune._symmetric_kl(a, a)) == pytest.approx(0, abs=1e-6)
+    assert float(symmetric_kl(a, b)) == pytest.approx(0.5 * np.log(2), rel=1e-5)
+    assert float(symmetric_kl(a, b)) == pytest.approx(float(symmetric_kl(b, a)))
+    assert float(symmetric_kl(a, a)) == pytest.approx(0, abs=1e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -197,9 +199,7 @@ def test_the_kl_term_is_a_mean_over_distributions(tuned: dict[str, tune.TunedMod
     unit = tune._training_units(tuned[kind], rows(kind, 1), "test")[0]
     once, twice = pack(unit), pack(unit + [{**e, "id": e["id"] + 1} for e in unit])
     other = {key: model.log_probabilities(s, noise=0.0) for key, s in (("once", once), ("twice", twice))}
-    counts = [
-        tune._num_distributions(s, other[k], TASKS[kind]) for k, s in (("once", once), ("twice", twice))
-    ]
+    counts = [num_distributions(s, other[k], TASKS[kind]) for k, s in (("once", once), ("twice", twice))]
     assert counts[1] == 2 * counts[0]
     # The probabilities of one distribution sum to 1, so those of all of them to their number.
     assert float(other["twice"].exp().sum()) == pytest.approx(counts[1], rel=1e-4)
@@ -348,7 +348,7 @@ def test_a_saved_model_predicts_the_same(
 
 def test_the_learning_rate_rises_and_falls() -> None:
     cfg = TuneConfig(lr=2.0, warmup=0.2)
-    assert [tune._learning_rate(cfg, step, 10) for step in range(10)] == pytest.approx(
+    assert [learning_rate(cfg, step, 10) for step in range(10)] == pytest.approx(
         [1.0, 2.0, 2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25]
     )
 
@@ -359,7 +359,7 @@ def test_an_epoch_takes_every_row_once_in_its_own_order(tuned: dict[str, tune.Tu
     ]
     orders = []
     for epoch in (0, 1):
-        batches = list(tune._epoch_batches(examples, replace(FAST, batch_rows=5), epoch))
+        batches = list(epoch_batches(examples, replace(FAST, batch_rows=5), epoch))
         assert sorted(len(batch) for batch in batches) == [3, 5, 5, 5, 5]
         orders.append([int(example["id"][0]) for batch in batches for example in batch])
         assert sorted(orders[-1]) == list(range(23))
@@ -368,7 +368,7 @@ def test_an_epoch_takes_every_row_once_in_its_own_order(tuned: dict[str, tune.Tu
 
 def test_the_alternatives_of_a_row_stay_in_one_batch(tuned: dict[str, tune.TunedModel]) -> None:
     units = tune._training_units(tuned["choice"], rows("choice", 7), "test")
-    for batch in tune._epoch_batches(units, replace(FAST, batch_rows=3), 0):
+    for batch in epoch_batches(units, replace(FAST, batch_rows=3), 0):
         ids = [int(example["id"][0]) for example in batch]
         assert len(ids) in (2, 6) and all(ids.count(n) == 2 for n in ids)
 

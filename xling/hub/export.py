@@ -228,7 +228,7 @@ def _read_model(directory: Path) -> ExportedModel:
 def _read_tuned(directory: Path) -> tuple[ExportedModel, list[str]]:
     """Read a model of `xling finetune`, and the parts of its head that XLM-R's classes lack."""
     model = tune.load_tuned(directory).model
-    unsupported = unsupported_parts.unsupported_head_parts(model.task.name, model.features)
+    unsupported = unsupported_parts.unsupported_head_parts(model.task.name, model.features, model.layers)
     task_settings: dict[str, Any] = {
         "architectures": [unsupported_parts.HEAD_CLASSES.get(model.task.name, "")]
     }

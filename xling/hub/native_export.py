@@ -23,6 +23,7 @@ from xling.models.network.transformers_wrapper import SETTINGS_KEY, Transformers
 from xling.text import vocab
 from xling.text.tokenizers import transformers_tokenizer as stored
 from xling.transfer import tune
+from xling.transfer.settings import LAST
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Shaped
@@ -150,6 +151,8 @@ def _read_task_model(directory: Path) -> NativeModel:
     problem = ""
     if model.features != "cls":
         problem = f"the {model.features} features (fit.{'text' if model.task.one_text else 'pair'}_features)"
+    elif model.layers != LAST:
+        problem = f"a head on other states than the last layer's (fit.layers={model.layers})"
     elif class_suffix not in transformers_type.heads:
         problem = f"a head for {model.task.name} as here"
     if problem:

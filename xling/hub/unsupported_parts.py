@@ -12,6 +12,7 @@ from xling.models import parts
 from xling.models.files import model_folder
 from xling.models.shape import Shape, names
 from xling.text import vocab
+from xling.transfer.settings import LAST
 
 COMMON_SETTINGS = frozenset({
     "layers", "dim", "heads", "ffn_dim", "max_positions", "norm_eps", "pre_norm", "decoder_layers", "plain_head",
@@ -76,7 +77,11 @@ def check_hf(directory: Path) -> None:
         shape, has_decoder = model_folder.shape_of(content), content["format"] == model_folder.SEQ2SEQ
         hf_class = HEAD_CLASSES.get(content["kind"], "") if is_task else "XLMRobertaForMaskedLM"
         unsupported = (
-            unsupported_head_parts(content["kind"], content.get("features", "cls")) if is_task else []
+            unsupported_head_parts(
+                content["kind"], content.get("features", "cls"), content.get("layers", LAST)
+            )
+            if is_task
+            else []
         )
         refuse_unsupported(directory, *closest_family(shape, has_decoder, hf_class, unsupported))
 
@@ -117,12 +122,14 @@ def closest_family(
     return "XLM-R", [*(unsupported or []), *_unsupported_by_xlmr(shape)]
 
 
-def unsupported_head_parts(kind: str, features: str) -> list[str]:
+def unsupported_head_parts(kind: str, features: str, layers: str = LAST) -> list[str]:
     """List the parts of a fine-tuned head that the classes lack."""
     text_kind = "text" if kind == "classify" else "pair"
     unsupported = (
         [f"the {features} features (fit.{text_kind}_features={features})"] if features != "cls" else []
     )
+    if layers != LAST:
+        unsupported.append(f"a head on other states than the last layer's (fit.layers={layers})")
     return unsupported if kind in HEAD_CLASSES else [*unsupported, f"a head for {kind}"]
 
 

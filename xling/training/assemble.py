@@ -73,7 +73,7 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
         two_starts.start(model, *two, cfg.cross, task.langs, Path(cfg.data))
         task.attach(model)
     if cfg.embeddings:
-        old_table = model_weights.load_model(Path(cfg.init))[0].encoder.tokens.weight
+        old_table = model_weights.load_body(Path(cfg.init))[0].encoder.tokens.weight
         encoder = Path(cfg.init_pieces) if cfg.init_pieces else None
         table = model.encoder.tokens.weight
         new_rows.start_rows(table, old_table, Path(cfg.data), Path(cfg.init), cfg.embeddings, encoder)

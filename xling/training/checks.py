@@ -183,7 +183,8 @@ def leaves_embeddings(cfg: PretrainConfig) -> bool:
 def _check_init(cfg: PretrainConfig, langs: list[str], decoder: bool) -> None:
     """Check that a training can start from a published model, as `xling.models.files.model_weights.start_from` does."""
     directory = Path(cfg.init)
-    content = model_folder.check_model(directory, *model_folder.OURS)
+    check_start = model_folder.check_model if cfg.init_tiled else model_folder.check_body
+    content = check_start(directory, *model_folder.OURS)
     if not leaves_embeddings(cfg):
         model_folder.check_vocabulary(vocab.vocab_digest(directory), Path(cfg.data), directory)
     if cfg.embeddings and vocab.vocab_digest(directory) == vocab.vocab_digest(Path(cfg.data)):

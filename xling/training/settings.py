@@ -171,7 +171,8 @@ class PretrainConfig:
         objectives: objective -> its settings, for example ``mmlm: {alpha: 0.3}``.
         mix: how several objectives are combined; see `xling.objectives.multi`.
         langs: languages to train on; empty for all in ``data``.
-        init: published model to start from, empty for fresh weights. It may have another vocabulary with
+        init: published model to start from, empty for fresh weights; of a fine-tuned one the body, under a fresh
+            LM head. It may have another vocabulary with
             ``freeze=body``: then its embeddings are dropped; or with ``embeddings``.
         embeddings: how the embeddings of another vocabulary start from those of ``init``: ``overlap``, ``mean``,
             ``fvt``, ``focus``, ``wechsel`` or ``random``, see `xling.static.new_rows`. ``focus`` and ``wechsel`` read

@@ -18,7 +18,7 @@ from xling.core.output import manifest
 from xling.core.output.command_result import tell
 from xling.data.packing import pack
 from xling.models.files import model_weights
-from xling.models.files.model_folder import TASK_FILE
+from xling.models.files.model_folder import TASK, TASK_FILE
 from xling.models.generate.settings import Search
 from xling.models.network.encoder import EncoderModel, working_dtype
 from xling.models.network.int8 import quantise
@@ -57,6 +57,7 @@ class EncoderBackend:
         int8: predict and embed in 8-bit integers; see `xling.models.network.int8`.
         on_update: see `xling.transfer.tune.fine_tune`.
         saved_states: see `xling.transfer.tune.fine_tune`; generation does not use it.
+        trains_on: whether a fine-tuned model is trained on, its body under a new head, in place of answering.
 
     Raises:
         UserError: ``ckpt`` does not exist, or it is fine-tuned and the control is requested.
@@ -72,12 +73,13 @@ class EncoderBackend:
         int8: bool = False,
         on_update: Callable[[int, int, float], None] | None = None,
         saved_states: SavedStates | None = None,
+        trains_on: bool = False,
     ) -> None:
         self.ckpt, self.name, self.random_init = ckpt, name, random_init
         self.precision, self.int8 = precision, int8
         self.digest = manifest.digest(ckpt)
         # A model of `xling finetune` is not trained again: its answers do not depend on the seed.
-        self.seeded = not (ckpt / TASK_FILE).is_file()
+        self.seeded = trains_on or not (ckpt / TASK_FILE).is_file()
         if random_init:
             check_random_control(ckpt)
         self._on_update, self._saved_states = on_update, saved_states
@@ -101,19 +103,31 @@ class EncoderBackend:
             return list(self._generator.fit(title, train, lang, cfg))
         if not self.seeded:
             return [self._load_tuned(suite)]
+        return [tuned for (tuned,) in self.fit_jointly([suite], [train], lang, cfg, title=title)]
+
+    def fit_jointly(
+        self,
+        suites: Sequence[TaskShape],
+        trains: Sequence[Sequence[LabelledRow]],
+        lang: str,
+        cfg: Any,
+        alpha: float = 1.0,
+        title: str = "fine-tune",
+    ) -> list[list[tune.TunedModel]]:
+        """Fine-tune one body under a head for each suite; see `xling.transfer.tune.fine_tune_jointly`.
+
+        Returns:
+            For each epoch a model for each suite.
+        """
         tune_settings = {f.name for f in fields(TuneConfig)}
         values = {f.name: getattr(cfg, f.name) for f in fields(cfg) if f.name in tune_settings}
         settings = TuneConfig(**values, random_init=self.random_init)
-        return tune.fine_tune(
-            self.ckpt,
-            suite.task,
-            task.closed_labels(suite, train),
-            train,
-            settings,
-            lang,
-            title,
-            self._on_update,
-            self._saved_states,
+        tasks = [
+            tune.TaskRows(suite.task, _task_of(suite).closed_labels(suite, train), train)
+            for suite, train in zip(suites, trains, strict=True)
+        ]
+        return tune.fine_tune_jointly(
+            self.ckpt, tasks, settings, alpha, lang, title, self._on_update, self._saved_states
         )
 
     def _load_tuned(self, suite: TaskShape) -> tune.TunedModel:
@@ -122,11 +136,11 @@ class EncoderBackend:
         Raises:
             UserError: it was made for another kind of task or other labels.
         """
-        tuned = tune.load_tuned(self.ckpt)
         task = _task_of(suite)
         closed_labels = task.closed_labels(
             suite, []
         )  # the set of intents is closed, that of their slots is not
+        tuned = tune.load_tuned(self.ckpt, head=self._head_of(suite, closed_labels))
         is_same_task = (
             task.name == tuned.model.task.name and tuned.model.labels[: len(closed_labels)] == closed_labels
         )
@@ -135,9 +149,33 @@ class EncoderBackend:
             raise UserError(
                 f"{self.ckpt} is fine-tuned for {tuned.model.task.name} with labels {', '.join(tuned.model.labels)}",
                 f"{task.name} with labels {', '.join(closed_labels)}",
-                f"give the pre-trained checkpoint, or one fine-tuned on rows like those of {suite.name}",
+                f"give the pre-trained checkpoint, or one fine-tuned on rows like those of {suite.name}: "
+                f"xling finetune {suite.name} checkpoint={self.ckpt} trains its body on",
             )
         return tuned
+
+    def _head_of(self, suite: TaskShape, closed_labels: Sequence[str]) -> str:
+        """Return the head of a suite: that of its name, or the only one of its task and labels; "" if there is one.
+
+        Raises:
+            UserError: there are several heads, and none or several of them fit.
+        """
+        heads = model_weights.read_published(self.ckpt / TASK_FILE, TASK).get("heads", {})
+        if not heads or suite.name in heads:
+            return suite.name if heads else ""
+        fitting = [
+            name
+            for name, head in heads.items()
+            if head["kind"] == suite.task
+            and tuple(head["labels"][: len(closed_labels)]) == tuple(closed_labels)
+        ]
+        if len(fitting) != 1:
+            raise UserError(
+                f"{self.ckpt} has heads for {', '.join(heads)}; {len(fitting)} of them fit {suite.name}",
+                "a suite that the model was fine-tuned on, or one whose task and labels one head alone has",
+                f"leave {suite.name} out, or give another checkpoint",
+            )
+        return fitting[0]
 
     def average(self, checkpoints: Sequence[Any]) -> Any:
         """Average the weights of checkpoints."""

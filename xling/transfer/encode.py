@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -44,6 +45,15 @@ class LabelledRow(Protocol):
     def fields(self) -> Mapping[str, Any]: ...  # noqa: D102
     @property
     def label(self) -> Any: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class UnlabelledRow:
+    """A `LabelledRow` without a label, for prediction."""
+
+    fields: Mapping[str, Any]
+    label: Any = None
+    id: str = "row"
 
 
 def encode_pieces(processor: Any, text: str) -> list[int]:

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from xling.models.network.attention import Attention, SequenceRuns
 from xling.models.network.dropout import dropout
 from xling.models.network.encoder import Encoder
-from xling.transfer.settings import PairFeatures, TextFeatures
+from xling.transfer.scalar_mix import ScalarMix
+from xling.transfer.settings import LAST, MIX, PairFeatures, TextFeatures
 from xling.transfer.task import TASKS
 
 if TYPE_CHECKING:
@@ -35,17 +36,20 @@ class TaskModel(nn.Module):
             Features of a single text with one class. ``cls``: the state of ``<s>``. ``concat``: with it the largest and
             the mean state (Howard & Ruder 2018, section 3.3, with the last state first).
         label_smoothing: share of the target distribution that is spread evenly over all labels.
+        layers: states that the head reads: of the ``last`` layer, a learned ``mix`` of all, or after that many layers.
     """
 
     def __init__(
         self, encoder: Encoder, task: str, labels: Sequence[str], dropout_rate: float,
-        features: PairFeatures | TextFeatures = "cls", label_smoothing: float = 0.0,
+        features: PairFeatures | TextFeatures = "cls", label_smoothing: float = 0.0, layers: str = LAST,
     ) -> None:  # fmt: skip
         super().__init__()
         dim = encoder.cfg.dim
         self.encoder, self.labels, self.drop = encoder, tuple(labels), dropout_rate
         self.task = TASKS[task]
         self.label_smoothing = label_smoothing
+        self.layers, self._is_encoder_fixed = layers, False
+        self.mix = ScalarMix(len(encoder.layers) + 1) if layers == MIX else None
         self.features = features if self.task.two_texts or self.task.one_text else "cls"
         width = {"cls": dim, "match": 5 * dim, "align": 4 * dim, "concat": 3 * dim}[self.features]
         self.norm = nn.LayerNorm(width) if self.features == "align" else None
@@ -60,6 +64,31 @@ class TaskModel(nn.Module):
                 nn.init.normal_(layer.weight, std=0.02)
                 if layer.bias is not None:
                     nn.init.zeros_(layer.bias)
+
+    def fix_encoder(self) -> None:
+        """Make the encoder a source of features: no weight of it learns, and it has no dropout in training."""
+        self.encoder.requires_grad_(False)
+        self._is_encoder_fixed = True
+        self.train(self.training)
+
+    def train(self, mode: bool = True) -> TaskModel:
+        """Set training or evaluation; a fixed encoder is always in evaluation."""
+        super().train(mode)
+        if self._is_encoder_fixed:
+            self.encoder.eval()
+        return self
+
+    def states(
+        self, words: Float[Tensor, "tokens dim"], inputs: dict[str, Any]
+    ) -> Float[Tensor, "tokens dim"]:
+        """Compute the states (N, D) that the head reads from word vectors (N, D)."""
+        arguments = words, inputs["positions"], Attention(inputs["runs"]), inputs.get("langs")
+        segments = inputs.get("segments")
+        if self.mix is not None:
+            mixed: Tensor = self.mix(self.encoder.layer_states(*arguments, segments=segments))
+            return mixed
+        layer = None if self.layers == LAST else int(self.layers)
+        return self.encoder.contextualise(*arguments, layer=layer, segments=segments)
 
     def forward(self, sample: dict[str, Any], noise: float = 0.0) -> Float[Tensor, "chosen labels"]:
         """Compute logits at the chosen tokens of a packed batch; see `xling.data.packing.pack`.
@@ -78,13 +107,7 @@ class TaskModel(nn.Module):
         if self.norm is not None:
             hidden = self.norm(unmatched_features(words, sample["sides"], inputs["runs"]))
         else:
-            hidden = self.encoder.contextualise(
-                words,
-                inputs["positions"],
-                Attention(inputs["runs"]),
-                inputs.get("langs"),
-                segments=inputs.get("segments"),
-            )
+            hidden = self.states(words, inputs)
             chosen = hidden[sample["chosen"]]
             if self.features == "match":
                 chosen = torch.cat([chosen, match_features(hidden, sample["sides"], inputs["runs"])], 1)
@@ -107,7 +130,13 @@ class TaskModel(nn.Module):
         If the answer is one of the chosen tokens, those of sequences with the same ``id`` compete with each
         other, separately for each column.
         """
-        logits = self(sample, noise).float()
+        return self.normalised(self(sample, noise), sample)
+
+    def normalised(
+        self, logits: Float[Tensor, "chosen labels"], sample: dict[str, Any]
+    ) -> Float32[Tensor, "chosen labels"]:
+        """Compute the log-probabilities of logits; see `log_probabilities`."""
+        logits = logits.float()
         if not self.task.pointers:
             return torch.log_softmax(logits, -1)
         counts = torch.tensor(sample["num_chosen"], device=logits.device)

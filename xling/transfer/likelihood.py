@@ -58,6 +58,10 @@ class MaskedLM:
         self.model, self.processor = model.eval(), vocab.load_processor(ckpt)
         self.mask_id = model_weights.mask_of(ckpt)
 
+    def lang_index(self, lang: str) -> int:
+        """Return the index of a language, for models with language embeddings."""
+        return model_weights.language_index(self.model, self.langs, lang, self.ckpt)
+
     def choose_likelier(self, rows: Sequence[LabelledRow], lang: str) -> list[int]:
         """Return 0 where the first of a row's two ``choices`` is likelier, else 1."""
         texts = [text for row in rows for text in row.fields["choices"]]
@@ -71,7 +75,7 @@ class MaskedLM:
             texts: any number; one that is too long for the model is cut.
             lang: language of the texts, for models with language embeddings.
         """
-        lang_index = model_weights.language_index(self.model, self.langs, lang, self.ckpt)
+        lang_index = self.lang_index(lang)
         max_pieces = self.model.encoder.cfg.max_positions - 2
         sequences = [[BOS, *encode_pieces(self.processor, text)[:max_pieces], EOS] for text in texts]
         mask_places = [

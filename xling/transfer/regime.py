@@ -15,6 +15,7 @@ the layers, L + 1 the head.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from xling.models.network import adapters
 from xling.models.network.encoder import Encoder
 from xling.models.optim.adamw import AdamWConfig, Share, XlingAdamW
 from xling.transfer.heads import TaskModel
-from xling.transfer.settings import TuneConfig
+from xling.transfer.settings import LAST, TuneConfig
 
 _LAYER = re.compile(r"encoder\.layers\.(\d+)\.")
 
@@ -58,6 +59,13 @@ def check_head(cfg: TuneConfig, model: TaskModel) -> None:
             "fit.task_adapter with fit.pair_features=align, which reads no layer",
             "fit.pair_features=cls or match",
         )
+    if cfg.layers != LAST and model.features == "align":
+        raise UserError(
+            f"fit.layers={cfg.layers} with fit.pair_features=align, which reads no layer",
+            "fit.pair_features=cls or match",
+        )
+    if cfg.layers.isdigit() and int(cfg.layers) > (depth := len(model.encoder.layers)):
+        raise UserError(f"fit.layers={cfg.layers}", f"at most {depth}, the layers of the model")
     if cfg.label_smoothing and model.task.pointers:
         raise UserError(
             f"fit.label_smoothing={cfg.label_smoothing} for {model.task.name}, whose answers are places",
@@ -118,7 +126,7 @@ class TuningOptimizer:
     """The optimiser of a fine-tuning, with the regime's changes to weights and gradients around each step.
 
     Args:
-        model: the trained model; parameters without requires_grad stay frozen.
+        models: the trained model, or several over one encoder; parameters without requires_grad stay frozen.
         cfg: checked settings.
 
     Attributes:
@@ -127,9 +135,11 @@ class TuningOptimizer:
 
     adversary: Any = None
 
-    def __init__(self, model: TaskModel, cfg: TuneConfig) -> None:
-        self._cfg, self._num_layers = cfg, len(model.encoder.layers)
-        trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    def __init__(self, models: TaskModel | Sequence[TaskModel], cfg: TuneConfig) -> None:
+        models = [models] if isinstance(models, TaskModel) else models
+        self._cfg, self._num_layers = cfg, len(models[0].encoder.layers)
+        names = {p: name for model in models for name, p in model.named_parameters() if p.requires_grad}
+        trained = [(name, p) for p, name in names.items()]
         self._part_of_parameter = [part_number(name, self._num_layers) for name, _ in trained]
         self._trained_parameters: list[nn.Parameter] = [p for _, p in trained]
         are_pretrained = [name.startswith("encoder.") and not cfg.task_adapter for name, _ in trained]
@@ -139,6 +149,11 @@ class TuningOptimizer:
         ]
         settings = AdamWConfig(lr=[cfg.lr], weight_decay=cfg.weight_decay)
         self.optimizer = XlingAdamW(settings, self._trained_parameters, lr_shares)
+        self.encoder_masters = {
+            name: master
+            for (name, _), master in zip(trained, self.optimizer.masters, strict=True)
+            if name.startswith("encoder.")
+        }
         self._start_weights = [
             (master, master.detach().clone())
             for master, is_pretrained in zip(self.optimizer.masters, are_pretrained, strict=True)

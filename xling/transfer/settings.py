@@ -20,6 +20,18 @@ from xling.training.settings import TrainConfig, check_two
 
 PairFeatures = Literal["cls", "match", "align"]
 TextFeatures = Literal["cls", "concat"]
+LAST, MIX = "last", "mix"
+"""States that a head reads: of the last layer, or a learned mix of all."""
+
+
+OF_LEARNING_ENCODER = (
+    "freeze_embeddings",
+    "freeze_layers",
+    "layer_decay",
+    "unfreeze_epochs",
+    "l2_start",
+    "task_adapter",
+)
 
 
 @dataclass(frozen=True)
@@ -31,8 +43,11 @@ class TuneConfig:
         epochs: passes over the training rows; each gives a checkpoint to choose from.
         batch_rows: rows in a batch.
         max_length: sub-tokens of one sequence, including specials.
-        method: ``plain``, or ``r3f``, which adds a symmetric KL between the predictions with and without
-            noise on the word vectors (Aghajanyan et al. 2021; noise 1e-5, weight 1).
+        method: name in `xling.transfer.strategy.STRATEGIES`.
+        strength: weight of what the method adds; for ewc 1e2 to 1e5.
+        teacher_steps: updates whose models are the teacher of self_distillation.
+        old_text: file with texts of the old task for ewc, one a line.
+        old_rows: number of them that are read.
         freeze_embeddings: do not train the word vectors.
         freeze_layers: number of layers, from the bottom, that do not learn, nor do the embeddings; 0 for none.
         pair_features: features of a pair; see `TaskModel`.
@@ -52,6 +67,9 @@ class TuneConfig:
             the languages of its sentences, and the encoder to hide them, see `xling.transfer.adversary`.
         adversary_reversal: factor of the reversed gradient that the encoder gets.
         adversary_form: ``classes`` or ``wgan``, see `xling.objectives.adversary_settings`.
+        freeze: ``encoder``: it is a source of features, without dropout, and only what is above it learns.
+            ``decoder`` is for models that write texts.
+        layers: states that the head reads: of the ``last`` layer, a learned ``mix`` of all, or after that many.
         warmup: share of the updates in which the learning rate rises.
         random_init: replace the pre-trained weights by fresh ones, as a control.
     """
@@ -60,7 +78,11 @@ class TuneConfig:
     epochs: int = 5
     batch_rows: int = 32
     max_length: int = 128
-    method: Literal["plain", "r3f"] = "plain"
+    method: Literal["plain", "r3f", "self_distillation", "ewc"] = "plain"
+    strength: float = 1.0
+    teacher_steps: int = 1
+    old_text: str = ""
+    old_rows: int = 200
     freeze_embeddings: bool = False
     freeze_layers: int = 0
     pair_features: PairFeatures = "cls"
@@ -72,6 +94,8 @@ class TuneConfig:
     unfreeze_epochs: float = 0.0
     l2_start: float = 0.0
     task_adapter: int = 0
+    freeze: Literal["none", "encoder", "decoder"] = "none"
+    layers: str = LAST
     adversary: str = ""
     adversary_reversal: float = 0.1
     adversary_form: Literal["classes", "wgan"] = "classes"
@@ -112,6 +136,59 @@ def check_tuning_settings(cfg: Any) -> None:
             "fit.task_adapter with fit.unfreeze_epochs or fit.l2_start",
             "one of them: under a task adapter no pre-trained weight learns",
         )
+    if cfg.layers not in (LAST, MIX) and not (cfg.layers.isascii() and cfg.layers.isdigit()):
+        raise UserError(f"fit.layers={cfg.layers}", "last, mix, or a number of layers from 0")
+    check_method(cfg)
+    if cfg.freeze == "encoder":
+        refuse_learning_encoder(cfg)
+
+
+def check_method(cfg: Any) -> None:
+    """Check the settings of a way of fine-tuning against the method, and the method against the other settings.
+
+    Raises:
+        UserError: a setting is out of range, belongs to another method, or leaves the method nothing to do.
+    """
+    defaults = TuneConfig()
+    for name, methods in (
+        ("strength", ("r3f", "self_distillation", "ewc")),
+        ("teacher_steps", ("self_distillation",)),
+        ("old_text", ("ewc",)),
+        ("old_rows", ("ewc",)),
+    ):
+        if (value := getattr(cfg, name)) != getattr(defaults, name) and cfg.method not in methods:
+            raise UserError(
+                f"fit.{name}={value} changes nothing with fit.method={cfg.method}",
+                f"fit.method={' or '.join(methods)}",
+                "leave it out",
+            )
+    if not 0 < cfg.strength < float("inf"):
+        raise UserError(f"fit.strength={cfg.strength}", "a number above 0")
+    for name in ("teacher_steps", "old_rows"):
+        if getattr(cfg, name) < 1:
+            raise UserError(f"fit.{name}={getattr(cfg, name)}", "a whole number from 1")
+    if cfg.method == "ewc" and not cfg.old_text:
+        raise UserError(
+            "fit.method=ewc without fit.old_text=",
+            "fit.old_text=FILE, texts of what the model has learned, one a line",
+        )
+    if cfg.method == "ewc" and (cfg.freeze == "encoder" or cfg.task_adapter or cfg.l2_start):
+        raise UserError(
+            "fit.method=ewc with fit.freeze=encoder, fit.task_adapter or fit.l2_start",
+            "one of them: ewc holds weights of the encoder that learn",
+        )
+
+
+def refuse_learning_encoder(cfg: Any) -> None:
+    """Raise UserError for a setting of how the encoder learns, which changes nothing where it is frozen."""
+    defaults = TuneConfig()
+    for name in OF_LEARNING_ENCODER:
+        if (value := getattr(cfg, name)) != (default := getattr(defaults, name)):
+            raise UserError(
+                f"fit.{name}={str(value).lower()} with fit.freeze=encoder",
+                f"fit.{name}={str(default).lower()}, the default: no weight of a frozen encoder learns",
+                "leave one of them out",
+            )
 
 
 @dataclass(frozen=True)

@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 
 from xling.core import languages, signals
 from xling.core.errors import UserError
 from xling.core.output.command_result import tell
 from xling.core.progress import Progress
-from xling.core.sampling import rng
 from xling.core.settings.config import from_dict
 from xling.data.packing import Example, pack
-from xling.models.files import model_weights
+from xling.models.files import model_folder, model_weights
 from xling.models.files.model_folder import TASK, TASK_FILE
 from xling.models.network.encoder import Encoder, EncoderConfig, working_dtype
 from xling.models.network.transformers_wrapper import SETTINGS_KEY, TransformersEncoder
@@ -37,10 +34,11 @@ from xling.transfer.code_switch import RowSwitcher
 from xling.transfer.encode import LabelledRow
 from xling.transfer.heads import TaskModel
 from xling.transfer.saved import SavedStates
-from xling.transfer.settings import TuneConfig, check_tuning_settings
-from xling.transfer.task import TASKS, ScoredWindows, Task
+from xling.transfer.schedule import batches_of_each, epoch_batches, epoch_of, learning_rate
+from xling.transfer.settings import LAST, TuneConfig, check_tuning_settings
+from xling.transfer.strategy import STRATEGIES, Start, Strategy
+from xling.transfer.task import TASKS, ScoredWindows
 
-R3F_NOISE = 1e-5
 OnUpdate = Callable[[int, int, float], None]
 
 
@@ -122,6 +120,20 @@ class TunedModel:
         return list(windows_of_row)
 
 
+class TaskRows(NamedTuple):
+    """Task, labels and rows of one head.
+
+    Attributes:
+        task: name in `xling.transfer.task.TASKS`.
+        labels: closed list of labels.
+        rows: training rows.
+    """
+
+    task: str
+    labels: Sequence[str]
+    rows: Sequence[LabelledRow]
+
+
 def fine_tune(
     ckpt: Path, task: str, labels: Sequence[str], train: Sequence[LabelledRow], cfg: TuneConfig, lang: str = "en",
     title: str = "fine-tune", on_update: OnUpdate | None = None, saved_states: SavedStates | None = None,
@@ -129,7 +141,7 @@ def fine_tune(
     """Fine-tune a published checkpoint and return one model per epoch, the last epoch last.
 
     Args:
-        ckpt: directory of `xling pretrain`.
+        ckpt: directory of `xling pretrain`, or of `xling finetune`, whose body is kept under a new head.
         task: name in `xling.transfer.task.TASKS`.
         labels: closed list of labels.
         train: training rows.
@@ -145,121 +157,188 @@ def fine_tune(
         UserError: no checkpoint, no training rows, an unknown label, a loss that is not finite, or
             dictionaries that `Switcher` rejects.
     """
+    tasks = [TaskRows(task, labels, train)]
+    return [
+        tuned for (tuned,) in fine_tune_jointly(ckpt, tasks, cfg, 1.0, lang, title, on_update, saved_states)
+    ]
+
+
+def fine_tune_jointly(
+    ckpt: Path, tasks: Sequence[TaskRows], cfg: TuneConfig, alpha: float = 1.0, lang: str = "en",
+    title: str = "fine-tune", on_update: OnUpdate | None = None, saved_states: SavedStates | None = None,
+) -> list[list[TunedModel]]:  # fmt: skip
+    """Fine-tune one body under a head for each task; return for each epoch one model a task, with one encoder.
+
+    ``alpha`` is the exponent of the sampling of tasks by their rows, see `xling.transfer.several_tasks`; the other
+    arguments and errors are those of `fine_tune`.
+    """
     for name, minimum in (("epochs", 1), ("batch_rows", 1), ("max_length", 8)):
         if getattr(cfg, name) < minimum:
             raise UserError(f"{name}={getattr(cfg, name)}", f"a whole number from {minimum}")
     check_tuning_settings(cfg)
     torch.manual_seed(cfg.seed)
-    published, langs = model_weights.load_model(ckpt, cfg.dropout, cfg.random_init)
+    published, langs = model_weights.load_body(ckpt, cfg.dropout, cfg.random_init)
     encoder: Any = published.encoder
     if isinstance(encoder, TransformersEncoder):
         regime.check_no_layer_settings(cfg, ckpt)
     encoder = regime.add_task_adapter(encoder, cfg.task_adapter)
-    features = cfg.text_features if TASKS[task].one_text else cfg.pair_features
-    model = TaskModel(encoder, task, labels, cfg.dropout, features, cfg.label_smoothing)
-    model = model.to(working_dtype(cfg.precision))
-    regime.check_head(cfg, model)
     max_length = min(cfg.max_length, published.encoder.cfg.max_positions)
     lang_index = model_weights.language_index(published, langs, lang, ckpt)
-    tuned = TunedModel(model, vocab.load_processor(ckpt), max_length, lang_index, tuple(langs))
-    switcher = (
-        RowSwitcher(model.task, lang, cfg.switch, cfg.switch_rate, train, cfg.seed) if cfg.switch else None
-    )
-    # Switched rows may be longer or shorter: the number of updates per epoch is computed from the unswitched
-    # rows.
-    units = _training_units(tuned, train, title)
+    processor = vocab.load_processor(ckpt)
+    parts = []
+    for each in tasks:
+        model = _new_head(encoder, each, cfg)
+        tuned = TunedModel(model, processor, max_length, lang_index, tuple(langs))
+        switcher = (
+            RowSwitcher(model.task, lang, cfg.switch, cfg.switch_rate, each.rows, cfg.seed)
+            if cfg.switch
+            else None
+        )
+        # Switched rows may be longer or shorter: the number of updates per epoch is computed from the unswitched
+        # rows.
+        parts.append(_Part(tuned, each.rows, _training_units(tuned, each.rows, title), switcher))
     if cfg.freeze_embeddings:
-        model.encoder.tokens.requires_grad_(False)
-    regime.freeze_lowest(model, cfg.freeze_layers)
-    tuning_optimizer = regime.TuningOptimizer(model, cfg)
+        encoder.tokens.requires_grad_(False)
+    for part in parts:
+        regime.freeze_lowest(part.tuned.model, cfg.freeze_layers)
+        if cfg.freeze == "encoder":
+            part.tuned.model.fix_encoder()
+    training = _Training(parts, cfg, alpha, title, on_update, saved_states)
+    models = [part.tuned.model for part in parts]
     if cfg.adversary:
-        tuning_optimizer.adversary = Adversary(cfg, model, ckpt, langs)
-    return _train(tuned, tuning_optimizer, train, units, switcher, cfg, title, on_update, saved_states)
+        training.optimizer.adversary = Adversary(cfg, models[0], ckpt, langs)
+    training.strategy = STRATEGIES[cfg.method](
+        Start(ckpt, lang, cfg, models, training.optimizer.encoder_masters)
+    )
+    return _train(training)
 
 
-def _train(
-    tuned: TunedModel, tuning_optimizer: regime.TuningOptimizer,
-    train: Sequence[LabelledRow], units: list[list[Example]],
-    switcher: RowSwitcher | None, cfg: TuneConfig, title: str,
-    on_update: OnUpdate | None, saved_states: SavedStates | None,
-) -> list[TunedModel]:  # fmt: skip
-    """Make all updates, from the saved state if there is one; return one model per epoch."""
-    model, per_epoch = tuned.model, -(-len(units) // cfg.batch_rows)
-    epoch_models, past_updates, updates_to_skip = _restore_state(tuned, tuning_optimizer, saved_states)
+def _new_head(encoder: Encoder, task: TaskRows, cfg: TuneConfig) -> TaskModel:
+    """Return a model of an encoder with a fresh head, after checking that the head can follow the settings."""
+    features = cfg.text_features if TASKS[task.task].one_text else cfg.pair_features
+    model = TaskModel(encoder, task.task, task.labels, cfg.dropout, features, cfg.label_smoothing, cfg.layers)
+    model = model.to(working_dtype(cfg.precision))
+    regime.check_head(cfg, model)
+    return model
+
+
+@dataclass
+class _Part:
+    """One task of a training: its model, rows and training units, and what replaces words of the rows."""
+
+    tuned: TunedModel
+    rows: Sequence[LabelledRow]
+    units: list[list[Example]]
+    switcher: RowSwitcher | None
+
+
+class _Training:
+    """The state of a fine-tuning: models over one encoder, the optimiser, what has been told."""
+
+    strategy: Strategy
+
+    def __init__(
+        self, parts: Sequence[_Part], cfg: TuneConfig, alpha: float, title: str,
+        on_update: OnUpdate | None, saved_states: SavedStates | None,
+    ) -> None:  # fmt: skip
+        self.parts, self.cfg, self.title = parts, cfg, title
+        self.on_update, self.saved_states = on_update, saved_states
+        self.models = torch.nn.ModuleList(part.tuned.model for part in parts)
+        self.optimizer = regime.TuningOptimizer([part.tuned.model for part in parts], cfg)
+        self.counts = batches_of_each([len(part.units) for part in parts], cfg.batch_rows, alpha)
+        self.epoch_models: list[list[TunedModel]] = []
+        self.past_updates: list[tuple[int, int, float]] = []
+
+    def batches(self, epoch: int) -> Iterator[tuple[int, list[Example]]]:
+        """Yield (task, batch) of an epoch."""
+        if len(self.parts) > 1:
+            passes = [
+                lambda number, units=part.units: list(epoch_batches(units, self.cfg, number))
+                for part in self.parts
+            ]
+            yield from epoch_of(passes, self.counts, self.cfg.seed, epoch)
+            return
+        (part,) = self.parts
+        if part.switcher:
+            part.units = _training_units(part.tuned, part.switcher(part.rows, epoch), self.title)
+        yield from ((0, batch) for batch in epoch_batches(part.units, self.cfg, epoch))
+
+    def end_epoch(self) -> None:
+        """Keep a copy of the models."""
+        models = copy.deepcopy(self.models).requires_grad_(False).eval()
+        self.epoch_models.append(self._with(models))
+
+    def _with(self, models: Any) -> list[TunedModel]:
+        return [replace(part.tuned, model=model) for part, model in zip(self.parts, models, strict=True)]
+
+    def save(self, epoch: int, step: int) -> None:
+        """Write the state after ``step`` updates of ``epoch``, if states are saved."""
+        if self.saved_states:
+            optimizer = self.optimizer.optimizer.state_dict()
+            state = {"epoch": epoch, "step": step, "model": self.models.state_dict(), "optimizer": optimizer}
+            state["strategy"] = self.strategy.state()
+            if self.optimizer.adversary:
+                state["adversary"] = self.optimizer.adversary.state_dict()
+            self.saved_states.save(len(self.past_updates), {**state, "told": self.past_updates})
+
+    def restore(self) -> int:
+        """Restore the models of completed epochs and the reported updates; return the updates made of this epoch."""
+        if self.saved_states is None or (saved := self.saved_states.load()) is None:
+            return 0
+        state, weights = saved
+        for each in weights:
+            models = copy.deepcopy(self.models).requires_grad_(False).eval()
+            models.load_state_dict(each)
+            self.epoch_models.append(self._with(models))
+        self.models.load_state_dict(state["model"])
+        self.optimizer.optimizer.load_state_dict(state["optimizer"])
+        self.strategy.restore(state["strategy"])
+        if self.optimizer.adversary:
+            self.optimizer.adversary.load_state_dict(state["adversary"])
+        self.past_updates = [tuple(event) for event in state["told"]]
+        step: int = state["step"]
+        return step
+
+
+def _train(training: _Training) -> list[list[TunedModel]]:
+    """Make all updates, from the saved state if there is one; return the models of every epoch."""
+    cfg, saved_states, on_update = training.cfg, training.saved_states, training.on_update
+    per_epoch = sum(training.counts)
+    updates_to_skip = training.restore()
     if on_update:
-        for event in past_updates:
+        for event in training.past_updates:
             on_update(*event)
     with (
         signals.resumable() if saved_states else contextlib.nullcontext(),
         signals.watched(),
-        Progress(title, per_epoch * cfg.epochs, "updates") as progress,
+        Progress(training.title, per_epoch * cfg.epochs, "updates") as progress,
     ):
-        progress.update(len(past_updates))
-        for epoch in range(len(epoch_models), cfg.epochs):
-            if switcher:
-                units = _training_units(tuned, switcher(train, epoch), title)
-            for step, batch in enumerate(_epoch_batches(units, cfg, epoch)):
+        progress.update(len(training.past_updates))
+        for epoch in range(len(training.epoch_models), cfg.epochs):
+            for step, (task, batch) in enumerate(training.batches(epoch)):
                 if step < updates_to_skip:
                     continue
-                tuning_optimizer.optimizer.set_lr(
-                    _learning_rate(cfg, epoch * per_epoch + step, per_epoch * cfg.epochs)
+                training.optimizer.optimizer.set_lr(
+                    learning_rate(cfg, epoch * per_epoch + step, per_epoch * cfg.epochs)
                 )
-                tuning_optimizer.unfreeze(epoch + step / per_epoch)
-                loss = _make_update(model, tuning_optimizer, batch, cfg)
+                training.optimizer.unfreeze(epoch + step / per_epoch)
+                loss = _make_update(training, training.parts[task].tuned.model, batch)
                 progress.update(1, f"loss {loss:.3f}")
-                past_updates.append((progress.done, epoch, loss))
+                training.past_updates.append((progress.done, epoch, loss))
                 if on_update:
-                    on_update(*past_updates[-1])
+                    on_update(*training.past_updates[-1])
                 should_stop = bool(saved_states and signals.stop_requested())
                 if saved_states and (should_stop or saved_states.is_due()):
-                    saved_states.save(
-                        progress.done, _state_to_save(model, tuning_optimizer, epoch, step + 1, past_updates)
-                    )
+                    training.save(epoch, step + 1)
                     signals.beat(progress.done, per_epoch * cfg.epochs, "updates", saved=progress.done)
                 if should_stop:
                     raise signals.Stopped
             updates_to_skip = 0
-            epoch_models.append(replace(tuned, model=copy.deepcopy(model).requires_grad_(False).eval()))
+            training.end_epoch()
             if saved_states:
-                saved_states.save_epoch(epoch, model.state_dict())
-                saved_states.save(
-                    progress.done, _state_to_save(model, tuning_optimizer, epoch + 1, 0, past_updates)
-                )
-    return epoch_models
-
-
-def _state_to_save(
-    model: TaskModel,
-    tuning_optimizer: regime.TuningOptimizer,
-    epoch: int,
-    step: int,
-    past_updates: list[tuple[int, int, float]],
-) -> dict[str, Any]:
-    """Return the state for `_restore_state` after ``step`` updates of ``epoch``."""
-    weights, optimizer = model.state_dict(), tuning_optimizer.optimizer.state_dict()
-    state = {"epoch": epoch, "step": step, "model": weights, "optimizer": optimizer, "told": past_updates}
-    if tuning_optimizer.adversary:
-        state["adversary"] = tuning_optimizer.adversary.state_dict()
-    return state
-
-
-def _restore_state(
-    tuned: TunedModel, tuning_optimizer: regime.TuningOptimizer, saved_states: SavedStates | None
-) -> tuple[list[TunedModel], list[tuple[int, int, float]], int]:
-    """Restore the models of completed epochs, the reported updates, and the number of updates of this epoch."""
-    if saved_states is None or (saved := saved_states.load()) is None:
-        return [], [], 0
-    state, weights = saved
-    epoch_models = []
-    for each in weights:
-        model = copy.deepcopy(tuned.model).requires_grad_(False).eval()
-        model.load_state_dict(each)
-        epoch_models.append(replace(tuned, model=model))
-    tuned.model.load_state_dict(state["model"])
-    tuning_optimizer.optimizer.load_state_dict(state["optimizer"])
-    if tuning_optimizer.adversary:
-        tuning_optimizer.adversary.load_state_dict(state["adversary"])
-    return epoch_models, [tuple(event) for event in state["told"]], state["step"]
+                saved_states.save_epoch(epoch, training.models.state_dict())
+                training.save(epoch + 1, 0)
+    return training.epoch_models
 
 
 def _training_units(tuned: TunedModel, rows: Sequence[LabelledRow], title: str) -> list[list[Example]]:
@@ -284,37 +363,58 @@ def _training_units(tuned: TunedModel, rows: Sequence[LabelledRow], title: str) 
 
 def save_tuned(tuned: TunedModel, directory: Path, ckpt: Path, langs: list[str]) -> None:
     """Write ``task.pt`` and the vocabulary of ``ckpt`` for `load_tuned`."""
+    save_heads({"": tuned}, directory, ckpt, langs)
+
+
+def save_heads(heads: Mapping[str, TunedModel], directory: Path, ckpt: Path, langs: list[str]) -> None:
+    """Write models over one encoder by name, as `save_tuned`; one alone has no name in the file."""
     if ckpt != directory:
         vocab.copy_vocabulary(ckpt, directory)
+    first = next(iter(heads.values()))
+    encoder: Any = first.model.encoder
+    properties = {"shape": model_weights.shape_of(encoder.cfg), "langs": langs, "lang": first.lang}
+    if isinstance(encoder, TransformersEncoder):
+        properties[SETTINGS_KEY] = encoder.settings
+    weights = first.model.state_dict()
+    if len(heads) == 1:
+        properties |= _properties_of_head(first)
+    else:
+        properties["heads"] = {name: _properties_of_head(tuned) for name, tuned in heads.items()}
+        weights = {key: weight for key, weight in weights.items() if key.startswith("encoder.")}
+        for name, tuned in heads.items():
+            own = {
+                k: weight for k, weight in tuned.model.state_dict().items() if not k.startswith("encoder.")
+            }
+            weights |= {f"heads.{name}.{key}": weight for key, weight in own.items()}
+    model_weights.write_published(directory / TASK_FILE, TASK, properties, weights, directory)
+
+
+def _properties_of_head(tuned: TunedModel) -> dict[str, Any]:
     model = tuned.model
-    properties = {
-        "shape": model_weights.shape_of(model.encoder.cfg),
-        "langs": langs,
-        "lang": tuned.lang,
+    return {
         "kind": model.task.name,
         "labels": list(model.labels),
         "features": model.features,
+        "layers": model.layers,
         "max_length": tuned.max_length,
     }
-    encoder: Any = model.encoder
-    if isinstance(encoder, TransformersEncoder):
-        properties[SETTINGS_KEY] = encoder.settings
-    model_weights.write_published(directory / TASK_FILE, TASK, properties, model.state_dict(), directory)
 
 
-def load_tuned(directory: Path, lang: str = "") -> TunedModel:
+def load_tuned(directory: Path, lang: str = "", head: str = "") -> TunedModel:
     """Load a fine-tuned model written by `save_tuned`, in float32.
 
     Args:
         directory: output of `xling finetune`.
         lang: language of the rows it will read; default: the language it was fine-tuned on (English in files
             that do not record it).
+        head: name of the head, of a model that has several.
 
     Raises:
-        UserError: as `xling.models.files.model_weights.read_published`.
+        UserError: as `xling.models.files.model_weights.read_published`, or as `model_folder.choose_head`.
     """
     path = directory / TASK_FILE
     state = model_weights.read_published(path, TASK)
+    own = model_folder.choose_head(state, directory, head)
     shape = from_dict(EncoderConfig, {k: str(v) for k, v in state["shape"].items()}, str(path))
     langs = state["langs"]
     vocab_size = state["weights"]["encoder.tokens.weight"].shape[0]
@@ -323,13 +423,15 @@ def load_tuned(directory: Path, lang: str = "") -> TunedModel:
         if SETTINGS_KEY in state
         else Encoder(shape, vocab_size, len(langs) if shape.lang_embeddings else 0)
     )
-    model = TaskModel(encoder, state["kind"], state["labels"], 0.0, state["features"])
-    model.load_state_dict(state["weights"])
+    layers = own.get("layers", LAST)  # models of before read the last one
+    model = TaskModel(encoder, own["kind"], own["labels"], 0.0, own["features"], layers=layers)
+    weights = {name.removeprefix(f"heads.{head}."): weight for name, weight in state["weights"].items()}
+    model.load_state_dict({name: weight for name, weight in weights.items() if not name.startswith("heads.")})
     tuned_lang = state.get("lang", langs.index("en") if "en" in langs else 0)
     name = languages.find(lang, langs)
     lang_index = tuned_lang if name is None else langs.index(name)
     model.requires_grad_(False).eval()
-    return TunedModel(model, vocab.load_processor(directory), state["max_length"], lang_index, tuple(langs))
+    return TunedModel(model, vocab.load_processor(directory), own["max_length"], lang_index, tuple(langs))
 
 
 def average_models(checkpoints: Sequence[TunedModel]) -> TunedModel:
@@ -342,21 +444,17 @@ def average_models(checkpoints: Sequence[TunedModel]) -> TunedModel:
     return replace(checkpoints[0], model=mean_model)
 
 
-def _make_update(
-    model: TaskModel, tuning_optimizer: regime.TuningOptimizer, batch: list[Example], cfg: TuneConfig
-) -> float:
-    optimizer = tuning_optimizer.optimizer
+def _make_update(training: _Training, model: TaskModel, batch: list[Example]) -> float:
+    cfg, optimizer, strategy = training.cfg, training.optimizer.optimizer, training.strategy
     model.train()
     optimizer.zero_grad()
     sample = pack(batch)
-    predicted = model.log_probabilities(sample)
+    logits = model(sample)
+    predicted = model.normalised(logits, sample)
     loss = model.loss(predicted, sample["target"], sample.get("shares"))
-    if cfg.method == "r3f":
-        noisy_predicted = model.log_probabilities(sample, noise=R3F_NOISE)
-        loss = loss + _symmetric_kl(predicted, noisy_predicted) / _num_distributions(
-            sample, predicted, model.task
-        )
-    if adversary := tuning_optimizer.adversary:
+    if (added := strategy.added_loss(model, sample, logits, predicted)) is not None:
+        loss = loss + added
+    if adversary := training.optimizer.adversary:
         loss = loss + adversary.loss(model)
     if not torch.isfinite(loss):
         raise UserError(
@@ -371,50 +469,13 @@ def _make_update(
         raise UserError(
             "the gradients became infinite in fine-tuning", fix=f"lower the learning rate, now {cfg.lr}"
         ) from None
-    tuning_optimizer.add_l2_start_gradient()
+    training.optimizer.add_l2_start_gradient()
+    strategy.add_gradients()
+    strategy.before_step()
     optimizer.step()
     if adversary:
         adversary.step()
     return float(loss.detach())
-
-
-def _symmetric_kl(log_p: Tensor, log_q: Tensor) -> Tensor:
-    """Sum the divergences in both directions over all distributions of log-probabilities."""
-    return F.kl_div(log_p, log_q, log_target=True, reduction="sum") + F.kl_div(
-        log_q, log_p, log_target=True, reduction="sum"
-    )
-
-
-def _num_distributions(sample: dict[str, Any], log_probabilities: Tensor, task: Task) -> int:
-    """Count the distributions in log-probabilities (M, K): one per chosen token, or per column and group."""
-    if not task.pointers:
-        return len(log_probabilities)
-    return len(sample["id"].unique()) * log_probabilities.shape[1]
-
-
-def _learning_rate(cfg: TuneConfig, step: int, total: int) -> float:
-    warmup = max(1, int(cfg.warmup * total))
-    return cfg.lr * min((step + 1) / warmup, max(0, total - step) / max(1, total - warmup))
-
-
-def _epoch_batches(units: Sequence[list[Example]], cfg: TuneConfig, epoch: int) -> Iterator[list[Example]]:
-    """Yield the batches of one epoch.
-
-    Shuffled, then sorted by length within a hundred batches, then shuffled again.
-    """
-    generator = rng(cfg.seed, "tune", epoch)
-    order = generator.permutation(len(units))
-    lengths = np.array([sum(len(example["tokens"]) for example in units[i]) for i in order])
-    pool = 100 * cfg.batch_rows
-    chunks = [
-        order[start : start + pool][np.argsort(lengths[start : start + pool], kind="stable")]
-        for start in range(0, len(order), pool)
-    ]
-    batches = [
-        chunk[i : i + cfg.batch_rows] for chunk in chunks for i in range(0, len(chunk), cfg.batch_rows)
-    ]
-    for index in generator.permutation(len(batches)):
-        yield [example for i in batches[index] for example in units[i]]
 
 
 def batches_by_tokens(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:

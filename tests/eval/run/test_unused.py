@@ -32,14 +32,15 @@ def refused(*words: str, folder: str = "m") -> str:
     [
         (TAGS, "layer=1"), (TAGS, "pooling=max"), (TAGS, "distance=csls"), (TAGS, "centred=true"),
         (TAGS, "precision=bf16"), (TAGS, "search.beam=2"), (TAGS, "shots=3"), (TAGS, "translator=t"),
-        (TAGS, "dictionary=d"), (TAGS, "fit.freeze=encoder"), (TAGS, "fit.pair_features=match"),
+        (TAGS, "dictionary=d"), (TAGS, "fit.freeze=decoder"), (TAGS, "fit.pair_features=match"),
         (TAGS, "fit.text_features=concat"), (TAGS, "fit.switch_rate=0.1"), (TAGS, "fit.seed=2"),
         (CLASSES, "layer=1"), (CLASSES, "fit.freeze=decoder"), (CLASSES, "fit.pair_features=match"),
-        (PAIRS, "fit.text_features=concat"), (SPANS, "fit.text_features=concat"), (PAIRS, "fit.freeze=encoder"),
+        (PAIRS, "fit.text_features=concat"), (SPANS, "fit.text_features=concat"), (PAIRS, "fit.freeze=decoder"),
         (VECTORS, "fit.lr=1e-3"), (VECTORS, "seeds=1"), (VECTORS, "select=last"), (VECTORS, "train_rows=5"),
         (VECTORS, "source=de"), (VECTORS, "protocol=few_shot"), (VECTORS, "fit.freeze=encoder"),
         (SIMILAR, "distance=csls"), (LIKELIER, "layer=1"), (LIKELIER, "fit.epochs=2"), (LIKELIER, "seeds=1"),
         (WRITTEN, "fit.layer_decay=0.5"), (WRITTEN, "fit.method=r3f"), (WRITTEN, "layer=1"),
+        (WRITTEN, "fit.layers=mix"),
     ],
 )  # fmt: skip
 def test_what_changes_nothing_is_refused(suite: str, word: str) -> None:
@@ -58,6 +59,7 @@ def test_what_changes_nothing_is_refused(suite: str, word: str) -> None:
         (TAGS, "fit.lr=1e-3"), (TAGS, "seeds=4"), (TAGS, "fit.layer_decay=0.5"), (TAGS, "int8=true"),
         (CLASSES, "fit.text_features=concat"), (PAIRS, "fit.pair_features=match"), (VECTORS, "layer=1"),
         (VECTORS, "distance=csls"), (VECTORS, "centred=true"), (SIMILAR, "layer=1"), (TAGS, "fit.project=p"),
+        (TAGS, "fit.freeze=encoder"), (PAIRS, "fit.layers=mix"), (SPANS, "fit.layers=1"),
         (f"{TAGS},{VECTORS}", "layer=1"), (f"{TAGS},{CLASSES}", "fit.text_features=concat"),
     ],
 )  # fmt: skip
@@ -76,7 +78,14 @@ def test_controls_alone_read_no_model_and_no_fine_tuning() -> None:
 
 def test_a_static_encoder_reads_neither_layers_nor_a_learning_rate(tmp_path: Path) -> None:
     (tmp_path / "static.safetensors").touch()
-    for word in ("fit.lr=1e-3", "fit.freeze_embeddings=true", "int8=true", "fit.pair_features=match"):
+    for word in (
+        "fit.lr=1e-3",
+        "fit.freeze_embeddings=true",
+        "int8=true",
+        "fit.pair_features=match",
+        "fit.freeze=encoder",
+        "fit.layers=mix",
+    ):
         suite = PAIRS if "pair" in word else TAGS
         assert "changes nothing" in refused(f"suites={suite}", word, folder=str(tmp_path)), word
     assert not refused(f"suites={TAGS}", "fit.project=p", "fit.epochs=2", folder=str(tmp_path))
@@ -99,10 +108,16 @@ def _said(cfg: EvalConfig) -> str:
     return ""
 
 
+_EWC = {"method": "ewc", "old_text": "f"}
+_NEEDS = {"strength": {"method": "r3f"}, "teacher_steps": {"method": "self_distillation"}, "old_text": _EWC,
+          "old_rows": _EWC}  # fmt: skip
+"""Settings beside which another one has an effect."""
+
+
 def _other(name: str, default: Any) -> Any:
     others = {"switch": {"sw": "d"}, "method": "r3f", "freeze": "encoder", "pair_features": "match",
               "text_features": "concat", "project": "p", "precision": "bf16", "layer_decay": 0.5,
-              "label_smoothing": 0.1}  # fmt: skip
+              "label_smoothing": 0.1, "layers": "mix", "old_text": "f"}  # fmt: skip
     if name in others:
         return others[name]
     return not default if isinstance(default, bool) else 2 * default + 1
@@ -117,7 +132,8 @@ def test_every_setting_of_fine_tuning_is_read_or_refused(suite: str) -> None:
     for item in dataclasses.fields(FitConfig):
         default = {} if item.name == "switch" else item.default
         words = {"suites": (suite,), "out": "o", "checkpoint": "m"}
-        cfg = config.from_dict(EvalConfig, {**words, "fit": {item.name: _other(item.name, default)}})
+        fit = {**_NEEDS.get(item.name, {}), item.name: _other(item.name, default)}
+        cfg = config.from_dict(EvalConfig, {**words, "fit": fit})
         said = _said(cfg)
         assert said.startswith(f"fit.{item.name}=") or (not said and item.name in {*read, "project"}), (
             item.name
@@ -128,6 +144,6 @@ def test_finetune_refuses_before_it_reads_a_model(tmp_path: Path) -> None:
     rows = tmp_path / "sib200"
     rows.mkdir()
     words = [f"suite={CLASSES}", f"checkpoint={tmp_path}", f"out={tmp_path}/out", f"data={tmp_path}"]
-    with pytest.raises(UserError, match=r"fit\.freeze=encoder changes nothing for sib200"):
-        finetune(config.load(FinetuneConfig, overrides=[*words, "fit.freeze=encoder"]))
+    with pytest.raises(UserError, match=r"fit\.freeze=decoder changes nothing for sib200"):
+        finetune(config.load(FinetuneConfig, overrides=[*words, "fit.freeze=decoder"]))
     assert not (tmp_path / "out").exists()

@@ -105,7 +105,8 @@ def next_command(stage: str, cfg: Any, out: Path) -> str:
         values["corpora"] = " ".join(
             f"corpora.{lang}={quote(','.join(paths))}" for lang, paths in cfg.corpora.items()
         )
-    return NEXT.get(stage, "").format(**values)
+    several = stage == "finetune" and "," in cfg.suite
+    return NEXT.get(stage, "").format(**values) + several * " head=SUITE"
 
 
 def duration(seconds: float) -> str:

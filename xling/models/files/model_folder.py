@@ -15,7 +15,7 @@ from typing import Any
 from xling.core import languages
 from xling.core.commands import inputs
 from xling.core.commands.stage_type import load
-from xling.core.errors import UserError
+from xling.core.errors import UserError, unknown
 from xling.models.model_setting import DECODER
 from xling.models.shape import Shape, names
 from xling.text.vocab import vocab_digest
@@ -34,6 +34,8 @@ INT8 = "int8"
 MODEL_FILE, TASK_FILE = inputs.MODEL_FILES
 SENTENCE_FILE = "sentence.pt"
 """File beside a model that says how it makes sentence vectors, see `xling.transfer.sentence`."""
+_OF_TRANSFORMERS = "transformers"
+"""Key of a model that transformers computes, see `xling.models.network.transformers_wrapper`."""
 OLD_TORCH = 0x1950A86A20F9469CFC6C
 """Number at the beginning of a file that torch wrote before its files were archives (1.6)."""
 LARGEST = 2**28
@@ -111,9 +113,48 @@ def check_model(directory: Path, *kinds: str) -> dict[str, Any]:
     check_file(path)
     if content := facts(path):
         check_kind(content, path, kinds)
+        choose_head(content, directory)
         content["langs"] = languages.canonical_list(content.get("langs", ()))
         check_vocabulary(content["vocab_digest"], directory, path)
     return content
+
+
+def is_fine_tuned(directory: Path) -> bool:
+    """Return whether a directory holds a fine-tuned model alone, whose body can start another training."""
+    return (directory / TASK_FILE).is_file() and not (directory / MODEL_FILE).is_file()
+
+
+def check_body(directory: Path, *kinds: str) -> dict[str, Any]:
+    """Return the facts of a model to start from, as `check_model`, or of a fine-tuned one with any number of heads."""
+    if not is_fine_tuned(directory):
+        return check_model(directory, *kinds)
+    if content := facts(path := directory / TASK_FILE):
+        check_kind(content, path, (TASK,))
+        if _OF_TRANSFORMERS in content and FOREIGN not in kinds:
+            raise UserError(f"{directory} is {KINDS[FOREIGN]}", " or ".join(KINDS[kind] for kind in kinds))
+        content["langs"] = languages.canonical_list(content.get("langs", ()))
+        check_vocabulary(content["vocab_digest"], directory, path)
+    return content
+
+
+def choose_head(content: Mapping[str, Any], directory: Path, head: str = "") -> dict[str, Any]:
+    """Return what a model file says of one of its heads; the whole content where there is one head.
+
+    Raises:
+        UserError: it has several heads and ``head`` is none of them, or ``head`` is given and there is one alone.
+    """
+    heads = content.get("heads", {})
+    if not heads and head:
+        raise UserError(f"head={head}: {directory} has one head", "no head=", "leave head= out")
+    if heads and not head:
+        raise UserError(
+            f"{directory} has several heads: {', '.join(heads)}",
+            "one of them for xling predict, with head=; xling eval takes the one of its suite",
+            f"head={next(iter(heads))}; what else needs one head takes a model fine-tuned on one suite",
+        )
+    if heads and head not in heads:
+        raise unknown("head", head, list(heads))
+    return dict(heads[head] if heads else content)
 
 
 def check_file(path: Path) -> None:

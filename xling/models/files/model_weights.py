@@ -23,11 +23,14 @@ from xling.models.files.model_folder import (
     INT8,
     KINDS,
     SEQ2SEQ,
+    TASK,
+    TASK_FILE,
     check_file,
     check_kind,
     check_langs,
     check_settings,
     check_vocabulary,
+    is_fine_tuned,
     position,
 )
 from xling.models.network.encoder import EncoderConfig, EncoderModel
@@ -173,7 +176,27 @@ def load_model(
         UserError: the model does not exist or is damaged, or the vocabulary is not the one it was trained
             with.
     """
-    published = read_published(directory / "model.pt", *SHAPES, FOREIGN)
+    return _load_published(
+        directory, read_published(directory / "model.pt", *SHAPES, FOREIGN), dropout, random_init
+    )
+
+
+def load_body(
+    directory: Path, dropout: float = 0.0, random_init: bool = False
+) -> tuple[EncoderModel, list[str]]:
+    """Load as `load_model`, or the body of a fine-tuned model, under a fresh LM head if it is one of ours."""
+    if not is_fine_tuned(directory):
+        return load_model(directory, dropout, random_init)
+    state = read_published(directory / TASK_FILE, TASK)
+    kind = FOREIGN if SETTINGS_KEY in state else ENCODER
+    weights = {name: weight for name, weight in state["weights"].items() if name.startswith("encoder.")}
+    return _load_published(directory, {**state, "format": kind, "weights": weights}, dropout, random_init)
+
+
+def _load_published(
+    directory: Path, published: dict[str, Any], dropout: float, random_init: bool
+) -> tuple[EncoderModel, list[str]]:
+    """Build the encoder of the content of a model file."""
     if published["format"] == FOREIGN:
         rows = len(published["weights"]["encoder.tokens.weight"])
         model: Any = TransformersModel(published[SETTINGS_KEY], rows, dropout)
@@ -236,7 +259,10 @@ def _load(
         )
     weights = {k: v for k, v in state["weights"].items() if kind == SEQ2SEQ or not k.startswith("decoder.")}
     missing, unexpected = model.load_state_dict(weights, strict=False)
-    assert set(missing) <= tied_of(shape) and not unexpected, f"missing {missing}, unexpected {unexpected}"
+    fresh = {name for name in missing if name.startswith("lm_head.")} if is_fine_tuned(directory) else set()
+    assert set(missing) <= tied_of(shape) | fresh and not unexpected, (
+        f"missing {missing}, unexpected {unexpected}"
+    )
     return model, state["langs"]
 
 
@@ -269,8 +295,13 @@ def start_from(
         UserError: the model does not exist or has another shape, other language embeddings, or another
             vocabulary.
     """
-    both = isinstance(model, Seq2SeqModel) and has_decoder(directory) and not encoder_only
-    old, old_langs = _load(directory, Seq2SeqModel if both else EncoderModel, 0.0, False)
+    is_tuned = is_fine_tuned(directory)
+    both = isinstance(model, Seq2SeqModel) and not is_tuned and has_decoder(directory) and not encoder_only
+    old, old_langs = (
+        load_body(directory)
+        if is_tuned
+        else _load(directory, Seq2SeqModel if both else EncoderModel, 0.0, False)
+    )
     if vocab_digest(directory) != vocab_digest(data) and not leave_embeddings:
         check_vocabulary(vocab_digest(directory), data, directory)
     if model.encoder.langs is not None:
@@ -278,6 +309,8 @@ def start_from(
     check_settings(model.cfg, old.cfg, both, directory)
     tied = tied_of(model.cfg)
     ours, theirs = model.state_dict(), {k: v for k, v in old.state_dict().items() if k not in tied}
+    if is_tuned:  # its LM head is fresh, as that of the new model
+        theirs = {name: weight for name, weight in theirs.items() if not name.startswith("lm_head.")}
     if layers:
         theirs = _with_layers(theirs, layers, len(model.encoder.layers), directory)
     if not leave_embeddings:
@@ -325,9 +358,9 @@ def _with_layers(
 def _common_rows(model: EncoderModel, langs: list[str], directory: Path) -> tuple[Tensor, Tensor]:
     """Return the token ids of ``model`` and of a published one that mean the same."""
     mask = mask_of(directory)
-    state = read_published(directory / "model.pt", *SHAPES)
     rows = [(i, i) for i in range(mask + 1)]
-    if isinstance(model, Seq2SeqModel) and state["format"] == SEQ2SEQ:
+    state = {} if is_fine_tuned(directory) else read_published(directory / "model.pt", *SHAPES)
+    if isinstance(model, Seq2SeqModel) and state.get("format") == SEQ2SEQ:
         size = len(state["weights"]["encoder.tokens.weight"])
         ours = Symbols(mask, tuple(languages.canonical_list(langs)))
         theirs = Symbols.behind(mask, size, state["langs"])

@@ -269,6 +269,18 @@ class Encoder(nn.Module):
         out: Tensor = self.final_norm(last_states)
         return out
 
+    def layer_states(
+        self,
+        embeddings: Float[Tensor, "tokens dim"],
+        positions: Int[Tensor, " tokens"],
+        attention: Attention,
+        langs: Int[Tensor, " tokens"] | None = None,
+        segments: Int[Tensor, " tokens"] | None = None,
+    ) -> list[Float[Tensor, "tokens dim"]]:
+        """Return what `contextualise` gives after 0, 1, ... and all layers, layers + 1 times (N, D)."""
+        each = self.states(embeddings, positions, attention, langs, segments=segments)
+        return [self.final_norm(states) for states in each]
+
     def states(
         self,
         embeddings: Float[Tensor, "tokens dim"],

@@ -132,6 +132,30 @@ class TransformersEncoder(nn.Module):
 
         Languages and positions are handled by the model itself.
         """
+        output, is_real = self._run(embeddings, attention, segments, layer is not None)
+        states: Tensor = output.last_hidden_state if layer is None else output.hidden_states[layer]
+        return states[is_real]
+
+    def layer_states(
+        self,
+        embeddings: Float[Tensor, "tokens dim"],
+        positions: Int[Tensor, " tokens"],
+        attention: Attention,
+        langs: Int[Tensor, " tokens"] | None = None,
+        segments: Int[Tensor, " tokens"] | None = None,
+    ) -> list[Float[Tensor, "tokens dim"]]:
+        """Return the hidden states after 0, 1, ... and all layers, layers + 1 times (N, D)."""
+        output, is_real = self._run(embeddings, attention, segments, True)
+        return [states[is_real] for states in output.hidden_states]
+
+    def _run(
+        self,
+        embeddings: Float[Tensor, "tokens dim"],
+        attention: Attention,
+        segments: Int[Tensor, " tokens"] | None,
+        all_layers: bool,
+    ) -> tuple[Any, Tensor]:
+        """Return the output for sequences padded to (B, length, D), and which places (B, length) are real."""
         lengths = [length for count, length in attention.runs for _ in range(count)]
         padded = nn.utils.rnn.pad_sequence(list(embeddings.split(lengths)), batch_first=True)
         sizes = torch.tensor(lengths, device=embeddings.device)
@@ -143,11 +167,10 @@ class TransformersEncoder(nn.Module):
         output = self.body(
             inputs_embeds=padded,
             attention_mask=is_real.long(),
-            output_hidden_states=layer is not None,
+            output_hidden_states=all_layers,
             **segment_arguments,
         )
-        states: Tensor = output.last_hidden_state if layer is None else output.hidden_states[layer]
-        return states[is_real]
+        return output, is_real
 
 
 class TransformersModel(nn.Module):

@@ -1,0 +1,1 @@
+"""Ways of fine-tuning, one file each."""
