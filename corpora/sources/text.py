@@ -66,7 +66,7 @@ def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Docume
     sizes = [sum(map(len, block)) for is_text, block in itertools.groupby(head, bool) if is_text]
     is_short = len(sizes) >= LIST_LINES and sorted(sizes)[len(sizes) // 2] < _SHORT_BLOCK
     num_borders = 0 if len(sizes) == len(texts) and is_short else len(head) - len(texts)
-    all_lines = itertools.chain(head, lines)
+    all_lines: Iterator[str] = itertools.chain(head, lines)
     if width := wrapped_width(head):
         ledger.count_event(WRAPPED_NOTE)
         all_lines = join_wrapped(all_lines, width)
