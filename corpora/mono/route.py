@@ -4,6 +4,7 @@ A routed part is one Parquet file. Each of its row groups holds documents of one
 a language is read without the others. The published folder has an index of the row groups::
 
     OUT/routed/parts/00000.parquet ...   the documents
+    OUT/routed/rejects/ ...              what was dropped before it had a language
     OUT/routed/index.json                language -> part -> row groups, documents, characters
     OUT/routed/stats.json                what was read, dropped and lost, and the declared and the found languages
 """
@@ -23,7 +24,7 @@ from xling.corpora.card.ledgers import ledger_to_json, merged_counters, merged_l
 from xling.corpora.common.shards import SCHEMA, open_table, to_row
 from xling.corpora.mono.build import Build, save_plan
 from xling.corpora.mono.parts import DOCS, INPUTS, chain, reading
-from xling.corpora.mono.publish_phase import link
+from xling.corpora.mono.publish_phase import link, link_rejects
 from xling.corpora.mono.settings import ALL
 from xling.corpora.sources.routed import INDEX_FILE, PARTS_FOLDER, PLAN_FILE
 from xling.corpora.stages.langid import LangId
@@ -81,10 +82,14 @@ def router(build: Build) -> LangId:
 def _content(build: Build) -> dict[str, Any]:
     """Return the settings that determine the routing, with digests of the files that they name."""
     cfg = build.cfg
-    names = ("size", "dump", "base_urls", "extract", "max_docs", "max_chars", "seed", "part_mb")
+    names = ["size", "time", "hosts", "neighbours", "dump", "base_urls", "extract", "max_docs", "max_chars"]
+    names += ["seed", "part_mb", "before_dedup", "dedup_scope"]
     content = {
         "uris": config.to_dict(build.uris),
-        **{name: config.to_dict(getattr(cfg, name)) for name in (*names, "before_dedup", "dedup_scope")},
+        **{
+            name: config.to_dict(getattr(cfg, name))
+            for name in (*names, "seed", "part_mb", "before_dedup", "dedup_scope")
+        },
         "lang": ALL if cfg.others == "keep" else cfg.lang,
         "settings": {name: cfg.settings.get(name, {}) for name in (*cfg.before_dedup, LangId.name)},
     }
@@ -119,6 +124,7 @@ def publish_routed(build: Build) -> None:
         (publication.path / PARTS_FOLDER).mkdir()
         for number, folder in enumerate(folders):
             link(folder / DOCS, publication.path / PARTS_FOLDER / f"{number:05d}.parquet")
+        link_rejects(folders, publication.path)
         save_plan(build.plan, publication.path / PLAN_FILE)
         write_json(publication.path / INDEX_FILE, dict(sorted(index.items())))
         stats = {"sources": build.plan.sources, "inputs": inputs, "ledger": ledger_to_json(ledger)}

@@ -21,9 +21,10 @@ from tests.corpora.reading import TEXTS, read
 from tests.corpora.test_sources import page, record, wet
 from xling.core.errors import UserError
 from xling.core.output import digests
-from xling.corpora.common import download
-from xling.corpora.parallel.sources import archive
+from xling.corpora.common import archive, download, packed_xml, ranges
+from xling.corpora.crawl_index import part
 from xling.corpora.sources import records, text, warc, webpage, wiki
+from xling.corpora.sources.cc_index import CcIndex
 from xling.hub import source
 from xling.models.files import model_folder
 from xling.text.document import Ledger
@@ -50,6 +51,25 @@ def stated() -> dict[str, float]:
     return {name: float(number.replace(",", "")) * UNITS[unit] for number, unit, name in _ROW.findall(table)}
 
 
+def one_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_bytes(b"x" * 100)
+    reader = ranges.RangeReader(ranges.Limits(tmp_path / "spent.json"))
+    assert reader.read(str(tmp_path / "a"), 0, 50)[0] == b"x" * 50
+    monkeypatch.setattr(ranges, "MAX_RANGE_BYTES", 49)
+    with pytest.raises(ranges.MissingError, match="50 bytes are no range"):
+        reader.read(str(tmp_path / "a"), 0, 50)
+
+
+def parquet_footer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, content = next(item for item in CcIndex.example().files.items() if item[0].endswith(".parquet"))
+    (tmp_path / "a").write_bytes(content)
+    reader = ranges.RangeReader(ranges.Limits(tmp_path / "spent.json"))
+    parts = [part.PartReader(reader, tmp_path / folder, part.Wanted(("swa",))) for folder in "bc"]
+    assert len(parts[0].find("p", str(tmp_path / "a")).rows) == 1
+    monkeypatch.setattr(part, "MAX_FOOTER_BYTES", 10)
+    assert not parts[1].find("p", str(tmp_path / "a")).footer_bytes, name
+
+
 def header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = wet(*TEXTS)
     parts[2] = record(TEXTS[1].encode(), More="x" * 5000)
@@ -67,11 +87,19 @@ def body(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert any("record over 64 MiB" in str(key) for key in ledger.num_bytes)
 
 
+def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with zipfile.ZipFile(tmp_path / "a.docx", "w") as packed:
+        packed.writestr("word/document.xml", f"<p><t>{TEXTS[0]}</t></p>")
+    assert len(read(f"docx:{tmp_path}/*")[0]) == 1
+    monkeypatch.setattr(packed_xml, "MAX_TOTAL_BYTES", 20)
+    assert read(f"docx:{tmp_path}/*")[1].dropped == {("read", "damaged file"): 1}
+
+
 def html_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.warc").write_bytes(
         page("<p>Habari za leo, dunia nzima.</p>" * 99) + page("<p>Habari.</p>")
     )
-    monkeypatch.setattr(warc, "_MAX_PAGE_BYTES", 500)
+    monkeypatch.setattr(warc, "MAX_PAGE_BYTES", 500)
     docs, ledger = read(f"warc:{tmp_path}/*")
     assert len(docs) == 1 and ledger.dropped == {("read", "page over 16 MiB"): 1}
 
@@ -204,19 +232,22 @@ def endless_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 HELD: dict[str, Callable[[Path, pytest.MonkeyPatch], None] | str] = {
     "xling.corpora.sources.records._MAX_HEADER_BYTES": header,
     "xling.corpora.sources.records._MAX_BODY_BYTES": body,
-    "xling.corpora.sources.warc._MAX_PAGE_BYTES": html_page,
+    "xling.corpora.sources.warc.MAX_PAGE_BYTES": html_page,
     "xling.corpora.sources.webpage._MAX_DEPTH": depth,
     "xling.corpora.sources.webpage.MAX_SECONDS": GIVEN_UP,
     "xling.corpora.sources.webpage._MAX_MEMORY": GIVEN_UP,
     "xling.corpora.sources.wiki._MAX_PAGE_BYTES": article,
     "xling.corpora.sources.text.MAX_DOC_CHARS": block,
-    "xling.corpora.parallel.sources.archive.MAX_BYTES": member,
-    "xling.corpora.parallel.sources.archive.MAX_RATIO": ratio,
+    "xling.corpora.common.archive.MAX_BYTES": member,
+    "xling.corpora.common.archive.MAX_RATIO": ratio,
+    "xling.corpora.common.packed_xml.MAX_TOTAL_BYTES": office,
     "xling.text.files.compressed.MAX_LINE_BYTES": line,
     "xling.text.files.compressed.MAX_CELL_BYTES": cell,
     "xling.text.files.compressed._MEMORY_BYTES": decompressor,
     "xling.text.files.compressed._MAX_WINDOW_BYTES": window,
     "xling.corpora.common.download.MAX_LIST_BYTES": answer,
+    "xling.corpora.common.ranges.MAX_RANGE_BYTES": one_range,
+    "xling.corpora.crawl_index.parquet_pages.MAX_FOOTER_BYTES": parquet_footer,
     "xling.corpora.common.download._MAX_FILE_BYTES": endless_file,
     "xling.hub.source.MAX_JSON_BYTES": hub_json,
     "xling.models.files.model_folder.LARGEST": model_contents,

@@ -55,13 +55,15 @@ _TRAINING = (
     Condition("train.snapshot_state", lambda c: c.train.snapshots, "train.snapshots="),
 )
 _ENCODER = Condition("layer pooling", lambda c: c.checkpoint, "checkpoint=")
+_CROSS = Condition("cross", lambda c: c.decoder, "encoder= and decoder=")
 _IMPORT = (Condition("init", lambda c: c.extend_vocab, "extend_vocab="),)
 
 CONDITIONS: dict[str, tuple[Condition, ...]] = {
     "corpus mono": (
         Condition("others", lambda c: "," in c.lang or c.lang == "all", "several languages in lang="),
         Condition("dump", lambda c: not c.source, "no source="),
-        Condition("extract", _schemes("warc:"), "a source warc:"),
+        Condition("extract", lambda c: c.reads_index or _schemes("warc:")(c), "a source warc: or cc-index:"),
+        Condition("time hosts neighbours contact", lambda c: c.reads_index, "a source cc-index:"),
         Condition("dedup_scope", lambda c: c.dedup, "dedup=true"),
         Condition("dedup_group", lambda c: c.dedup and c.dedup_scope == "group", "dedup_scope=group"),
         Condition("near.*", lambda c: c.near_dedup, "near_dedup=true"),
@@ -93,9 +95,11 @@ CONDITIONS: dict[str, tuple[Condition, ...]] = {
         Condition("alm.max_rate", lambda c: c.alm.rate is None, "no alm.rate="),
         Condition("seed", lambda c: c.mode != "alm", "mode=dictionary or documents; else alm.seed="),
     ),
+    "binarize": (Condition("documents", lambda c: c.pairs or c.rows, "pairs.SRC-TGT="),),
     "corpus halves": (Condition("seed", lambda c: c.cut == "random", "cut=random"),),
     "pretrain": (
         *_TRAINING,
+        _CROSS,
         Condition("init_noise", lambda c: c.init_tiled, "init_tiled=true"),
         Condition("init_layers", lambda c: c.init, "init="),
         Condition(
@@ -113,6 +117,7 @@ CONDITIONS: dict[str, tuple[Condition, ...]] = {
     ),
     "finetune mt": (
         *_TRAINING,
+        _CROSS,
         *_search(lambda c: c.test, "test.SRC-TGT="),
         Condition("precision", lambda c: c.test, "test.SRC-TGT="),
         Condition("back_share tag", lambda c: c.back_translated, "back_translated="),
@@ -120,10 +125,11 @@ CONDITIONS: dict[str, tuple[Condition, ...]] = {
     "finetune generate": _search(lambda c: c.test, "test.LANG="),
     "umt": (
         *_TRAINING,
+        _CROSS,
         *_search(lambda c: c.test, "test.SRC-TGT="),
         Condition("denoise_settings", lambda c: c.denoise != "none", "denoise=dae or mass"),
     ),
-    "translate": _search(),
+    "translate": (Condition("block", lambda c: c.join, "join=true"), *_search()),
     "back-translate": _search(),
     "bli": (Condition("cues.encoder", lambda c: c.encoder, "encoder="),),
     "label": (
