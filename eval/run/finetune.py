@@ -117,6 +117,8 @@ def check(cfg: FinetuneConfig) -> None:
     train_suite = training_suite(suite)
     for path in cfg.fit.switch.values():
         manifest.digest(Path(path))  # says which is missing
+    if cfg.fit.adversary:
+        manifest.digest(Path(cfg.fit.adversary))
     if manifest.is_finished(
         cfg.out, STAGE, replace(cfg, out=Path(), log="none"), _inputs(cfg, train_suite, data)
     ):
@@ -131,4 +133,5 @@ def _inputs(cfg: FinetuneConfig, train_suite: Suite, data: Path) -> list[Path]:
     """Return checkpoint, training and dev rows, and dictionaries; missing rows are reported when they are read."""
     splits = [split for split in ("train", "dev") if split in train_suite.splits]
     rows = [path for split in splits for path in train_suite.paths(cfg.source, split, data) if path.is_file()]
-    return [cfg.checkpoint, *rows, *map(Path, cfg.fit.switch.values())]
+    more = [*cfg.fit.switch.values(), *([cfg.fit.adversary] if cfg.fit.adversary else [])]
+    return [cfg.checkpoint, *rows, *map(Path, more)]

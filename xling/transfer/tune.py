@@ -32,6 +32,7 @@ from xling.models.network.transformers_wrapper import SETTINGS_KEY, Transformers
 from xling.models.optim.adamw import NotFiniteError
 from xling.text import vocab
 from xling.transfer import regime
+from xling.transfer.adversary import Adversary
 from xling.transfer.code_switch import RowSwitcher
 from xling.transfer.encode import LabelledRow
 from xling.transfer.heads import TaskModel
@@ -171,6 +172,8 @@ def fine_tune(
         model.encoder.tokens.requires_grad_(False)
     regime.freeze_lowest(model, cfg.freeze_layers)
     tuning_optimizer = regime.TuningOptimizer(model, cfg)
+    if cfg.adversary:
+        tuning_optimizer.adversary = Adversary(cfg, model, ckpt, langs)
     return _train(tuned, tuning_optimizer, train, units, switcher, cfg, title, on_update, saved_states)
 
 
@@ -234,7 +237,10 @@ def _state_to_save(
 ) -> dict[str, Any]:
     """Return the state for `_restore_state` after ``step`` updates of ``epoch``."""
     weights, optimizer = model.state_dict(), tuning_optimizer.optimizer.state_dict()
-    return {"epoch": epoch, "step": step, "model": weights, "optimizer": optimizer, "told": past_updates}
+    state = {"epoch": epoch, "step": step, "model": weights, "optimizer": optimizer, "told": past_updates}
+    if tuning_optimizer.adversary:
+        state["adversary"] = tuning_optimizer.adversary.state_dict()
+    return state
 
 
 def _restore_state(
@@ -251,6 +257,8 @@ def _restore_state(
         epoch_models.append(replace(tuned, model=model))
     tuned.model.load_state_dict(state["model"])
     tuning_optimizer.optimizer.load_state_dict(state["optimizer"])
+    if tuning_optimizer.adversary:
+        tuning_optimizer.adversary.load_state_dict(state["adversary"])
     return epoch_models, [tuple(event) for event in state["told"]], state["step"]
 
 
@@ -348,6 +356,8 @@ def _make_update(
         loss = loss + _symmetric_kl(predicted, noisy_predicted) / _num_distributions(
             sample, predicted, model.task
         )
+    if adversary := tuning_optimizer.adversary:
+        loss = loss + adversary.loss(model)
     if not torch.isfinite(loss):
         raise UserError(
             f"the loss became {float(loss.detach())} in fine-tuning",
@@ -363,6 +373,8 @@ def _make_update(
         ) from None
     tuning_optimizer.add_l2_start_gradient()
     optimizer.step()
+    if adversary:
+        adversary.step()
     return float(loss.detach())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -15,6 +16,7 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.settings.config import from_dict
 from xling.data.symbols import Symbols
+from xling.models import parts
 from xling.models.files.model_folder import (
     ENCODER,
     FOREIGN,
@@ -46,6 +48,7 @@ SHAPES = {ENCODER: EncoderConfig, SEQ2SEQ: Seq2SeqConfig}
 BY_TOKEN = (
     "encoder.tokens.weight",
     "encoder.tokens.bytes",
+    "decoder.words.weight",
     "lm_head.bias",
     "decoder.head.bias",
     "decoder.head.weight",
@@ -225,6 +228,12 @@ def _load(
         spelling = {k: v for k, v in state["weights"].items() if k == "encoder.tokens.bytes"}
         model.load_state_dict(spelling, strict=False)
         return model, state["langs"]
+    if kind == ENCODER and (frozen := parts.frozen_encoders(SimpleNamespace(**state["shape"]))):
+        raise UserError(
+            f"{path} reads a frozen encoder ({', '.join(f'model.{n}={folder}' for n, folder in frozen.items())})",
+            "translation with it: xling translate, xling eval of texts to write",
+            "give the frozen encoder or another model for vectors, labels and further encoders",
+        )
     weights = {k: v for k, v in state["weights"].items() if kind == SEQ2SEQ or not k.startswith("decoder.")}
     missing, unexpected = model.load_state_dict(weights, strict=False)
     assert set(missing) <= tied_of(shape) and not unexpected, f"missing {missing}, unexpected {unexpected}"
@@ -238,6 +247,7 @@ def start_from(
     data: Path,
     leave_embeddings: bool,
     layers: Sequence[int] = (),
+    encoder_only: bool = False,
 ) -> None:
     """Copy the weights of a published model into ``model``.
 
@@ -253,12 +263,13 @@ def start_from(
         leave_embeddings: if the vocabularies differ, keep the model's own embeddings and output bias.
         layers: layers of the published encoder, from 0 at the bottom, for those of ``model`` in order; empty
             for all.
+        encoder_only: take only the encoder of a model with a decoder.
 
     Raises:
         UserError: the model does not exist or has another shape, other language embeddings, or another
             vocabulary.
     """
-    both = isinstance(model, Seq2SeqModel) and has_decoder(directory)
+    both = isinstance(model, Seq2SeqModel) and has_decoder(directory) and not encoder_only
     old, old_langs = _load(directory, Seq2SeqModel if both else EncoderModel, 0.0, False)
     if vocab_digest(directory) != vocab_digest(data) and not leave_embeddings:
         check_vocabulary(vocab_digest(directory), data, directory)
