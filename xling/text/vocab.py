@@ -214,12 +214,17 @@ def _base_file(cfg: VocabConfig) -> Path:
     """
     path = Path(cfg.base) / WORDPIECE
     if not path.is_file():
-        raise UserError(f"base={cfg.base} has no WordPiece vocabulary", "an imported BERT", "run `xling import hf`")
+        raise UserError(
+            f"base={cfg.base} has no WordPiece vocabulary", "an imported BERT", "run `xling import hf`"
+        )
     plain = VocabConfig(out="")
     if given := [n for n in NOT_OF_A_BASE if getattr(cfg, n) != getattr(plain, n)]:
         raise UserError(f"base={cfg.base} with {given[0]}=", fix=f"leave {' and '.join(given)} out")
     if not set(cfg.corpora) - set(cfg.keep):
-        raise UserError(f"base={cfg.base} with text of {', '.join(cfg.corpora)} alone", "text of other languages than keep=")
+        raise UserError(
+            f"base={cfg.base} with text of {', '.join(cfg.corpora)} alone",
+            "text of other languages than keep=",
+        )
     return path
 
 

@@ -25,7 +25,9 @@ LEAST_COUNT = 3
 """Occurrences of a word in the kept languages from which it is cut as before."""
 
 
-def extend(base: Path, size: int, text: Iterator[str], kept: Iterable[str]) -> tuple[Tokenizer, list[str], dict[str, int]]:
+def extend(
+    base: Path, size: int, text: Iterator[str], kept: Iterable[str]
+) -> tuple[Tokenizer, list[str], dict[str, int]]:
     """Return a tokenizer with the pieces of ``base`` and new ones, the names of its pieces, and counts.
 
     Args:
@@ -39,9 +41,15 @@ def extend(base: Path, size: int, text: Iterator[str], kept: Iterable[str]) -> t
     """
     old = Tokenizer.from_file(str(base))
     specials = {*wordpiece.SPECIALS, wordpiece.MASK}
-    names = [name for name, _ in sorted(old.get_vocab().items(), key=lambda item: item[1]) if name not in specials]
+    names = [
+        name for name, _ in sorted(old.get_vocab().items(), key=lambda item: item[1]) if name not in specials
+    ]
     if size <= len(names):
-        raise UserError(f"size={size} with a base of {len(names):,} pieces", f"more than {len(names):,}", "set a larger size=")
+        raise UserError(
+            f"size={size} with a base of {len(names):,} pieces",
+            f"more than {len(names):,}",
+            "set a larger size=",
+        )
     lowercase = bool(old.normalizer.lowercase)
     learner = _tokenizer([], lowercase)
     trainer = trainers.WordPieceTrainer(vocab_size=size, min_frequency=2, show_progress=False)
