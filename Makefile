@@ -36,7 +36,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 UV := 0.13.9
 TORCH := torch==2.13.0
-USER_EXTRAS := train mining report eval slurm hub
+USER_EXTRAS := train mining report eval slurm hub office
 XLING := $(BIN)/xling
 
 # $(call opt,SIZE,size) is the word "size=..." where SIZE is given and nothing where it is not.

@@ -29,7 +29,7 @@ from xling.core.progress import Progress
 from xling.core.sampling import rng
 from xling.core.settings.codes import Lang, Pair
 from xling.text import vocab as vocabulary
-from xling.text.files import corpus_reader, pair_folder
+from xling.text.files import corpus_reader, pair_documents, pair_folder
 from xling.text.files.shards import EOS, ShardWriter, encode_lines
 
 
@@ -49,6 +49,8 @@ class BinarizeConfig:
         valid_docs: documents (pairs: lines) of each language held out for validation, at most a tenth.
         max_pairs: number of training pairs to use from each of ``pairs``, the first ones; 0 for all. The
             held-out ones do not depend on it.
+        documents: the pairs are documents with a line between them that is blank on both sides. They are held out whole,
+            and their borders are kept for ``join=true``.
         seed: seed of the choice of held-out documents.
     """
 
@@ -60,6 +62,7 @@ class BinarizeConfig:
     switched: dict[Pair, tuple[str, ...]] = field(default_factory=dict)
     valid_docs: int = 100
     max_pairs: int = 0
+    documents: bool = False
     seed: int = 1
 
 
@@ -155,11 +158,14 @@ def _binarize_pair(
         raise UserError(
             f"pair {pair}: {len(files)} files", f"two files, {sides[0]} first", f"pairs.{pair}=SRC,TGT"
         )
-    total = sum(1 for _ in corpus_reader.read_lines(files[0]))
+    of_line = _documents_of_lines(pair, files) if cfg.documents else None
+    total = sum(1 for _ in corpus_reader.read_lines(files[0])) if of_line is None else len({*of_line} - {-1})
     held_out = _held_out(total, cfg, pair)
     out.mkdir()
     size = processor.get_piece_size()
     num_empty = num_held_out = 0
+    firsts: dict[str, dict[int, int]] = {"train": {}, "valid": {}}
+    numbers = dict.fromkeys(firsts, 0)
     with ExitStack() as stack:
         writers = {
             (split, side): stack.enter_context(ShardWriter(out / f"{split}.{pair}.{side}", size))
@@ -170,15 +176,47 @@ def _binarize_pair(
             if not all(line.strip() for line in pair_of_lines):
                 num_empty += 1
                 continue
-            split = "valid" if index in held_out else "train"
+            document = index if of_line is None else of_line[index]
+            split = "valid" if document in held_out else "train"
             if split == "train":
                 if num_held_out == cfg.max_pairs > 0:
                     continue
                 num_held_out += 1
             for side, item in zip(sides, encode_lines(processor, list(pair_of_lines)), strict=True):
                 writers[split, side].add(item)
+            firsts[split].setdefault(document, numbers[split])
+            numbers[split] += 1
         counts: dict[str, Any] = {f"{split}.{side}": w.close() for (split, side), w in writers.items()}
-    return counts | {"dropped_empty": num_empty}
+    if of_line is None:
+        return counts | {"dropped_empty": num_empty}
+    for split, numbered in firsts.items():
+        np.save(pair_documents.path_of(out.parent, pair, split), np.array([*numbered.values()], dtype=np.int64))
+    num_borders = of_line.count(-1)
+    documents = {split: len(numbered) for split, numbered in firsts.items()}
+    return counts | {"documents": documents, "dropped_empty": num_empty - num_borders}
+
+
+def _documents_of_lines(pair: str, files: list[Path]) -> list[int]:
+    """Return the number of the document of every line, -1 for a line between documents.
+
+    Raises:
+        UserError: there is one document only.
+    """
+    numbers, last, ended = list[int](), -1, True
+    for sides in _aligned_lines(files):
+        if not any(line.strip() for line in sides):
+            numbers.append(-1)
+            ended = True
+            continue
+        last, ended = last + ended, False
+        numbers.append(last)
+    if last < 1:
+        raise UserError(
+            f"documents=true with pairs.{pair}={','.join(map(str, files))}, which is one document",
+            "documents with a line between them that is blank on both sides",
+            "leave documents= out for single sentences",
+        )
+    return numbers
 
 
 def _binarize_switched(

@@ -64,6 +64,11 @@ class FitConfig:
             .01.
         task_adapter: width of an adapter in every layer, for example 48, which learns with the head while the
             rest is frozen (MAD-X); 0 for none.
+        adversary: binarised text of several languages over the vocabulary of the model: a discriminator learns to tell
+            the languages of its sentences, and the encoder to hide them, see `xling.transfer.adversary`. No labels
+            of other languages are used, but their text is, and the signature says so.
+        adversary_reversal: factor of the reversed gradient that the encoder gets.
+        adversary_form: ``classes`` or ``wgan``, see `xling.objectives.adversary_settings`.
         project: output of ``xling corpus links``: tags of a static encoder's first tagger are projected to
             the other languages of the links, and a second tagger is trained on both.
         precision: precision of the weights in fine-tuning and prediction; ``auto`` is bf16 if the processor
@@ -93,6 +98,9 @@ class FitConfig:
     unfreeze_epochs: float = 0.0
     l2_start: float = 0.0
     task_adapter: int = 0
+    adversary: str = ""
+    adversary_reversal: float = 0.1
+    adversary_form: Literal["classes", "wgan"] = "classes"
     project: Path | None = None
     precision: Literal["auto", "fp32", "bf16"] = "auto"
 

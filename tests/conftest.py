@@ -20,6 +20,8 @@ from tests import shape_checks
 # Set before any test imports torch: the machine may be shared, and one thread makes sums repeatable.
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"):
     os.environ.setdefault(_name, "1")
+# oneDNN keeps the code of 1,024 products by shape, 0.3 MB and more each: every test has shapes of its own.
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 # The lines about the time that passes depend on the machine; `tests/core/test_silence.py` turns them on.
 os.environ.setdefault("XLING_QUIET", "true")
 # Triton reads this once, when torch.compile or a kernel imports it: without a GPU its interpreter runs the kernels.

@@ -43,6 +43,9 @@ _SECTION_TEXTS = {
     "audit": "Noise of each kind was planted into pairs of this corpus. Its filters dropped or repaired this share "
     "of it (95 % interval). Under clean stand pairs whose words fit each other well, and "
     "what other filters drop of them.",
+    "read_by_people": "Texts drawn at random were read by people (xling corpus audit): the share in the whole corpus, "
+    "with its 95 % interval.",
+    "agreement": "Readers of the same texts: how many have the same answer, and Krippendorff's alpha.",
     "repairs": "Texts that were put right before any filter saw them, with one of each kind before and after.",
     "confusion": "Rows: the language that the source declares. Columns: the language found in the text.",
 }
@@ -250,6 +253,8 @@ def write(folder: Path, stats: dict[str, Any]) -> None:
 _SOURCE_HEAD = ["source", "captured", "documents read", "kept", "characters kept", "licence"]
 _LOSS_HEAD = ["stage", "reason", "meaning", "documents", "", "characters"]
 _AUDIT_HEAD = ["noise", "pairs", "dropped", "95 %"]
+READ_HEAD = ["of", "share", "texts read", "estimate", "95 %", ""]
+AGREEMENT_HEAD = ["question", "texts", "same", "alpha"]
 _REPAIR_HEAD = ["damage", "texts", "before", "after"]
 _INPUT_HEAD = ["input", "bytes", "sha256"]
 
@@ -272,6 +277,7 @@ def _html_page(card: CardData) -> Iterable[str]:
         head = f"<summary>Noted, nothing dropped: {len(rows)} kinds of event</summary>"
         yield f"<details>{head}{as_html(table(['event', 'count'], rows, numbers=(1,)))}</details>"
     yield from _html_plots(card)
+    yield from _html_readers(card)
     if repairs := card.stats.get("repairs"):
         yield f"<h2>What was repaired</h2><p>{_SECTION_TEXTS['repairs']}</p>"
         yield as_html(table(_REPAIR_HEAD, repairs, numbers=(1,)))
@@ -294,6 +300,16 @@ def _html_page(card: CardData) -> Iterable[str]:
     yield "<h2>How it was made</h2>"
     yield f"<pre>{html.escape(_settings(card))}</pre>"
     yield f"<details><summary>Inputs and their digests</summary>{as_html(_inputs(card))}</details>"
+
+
+def _html_readers(card: CardData) -> Iterable[str]:
+    """Yield what readers found, where the corpus was read."""
+    if rows := card.stats.get("read_by_people"):
+        yield f"<h2>What readers found</h2><p>{_SECTION_TEXTS['read_by_people']}</p>"
+        yield as_html(table(READ_HEAD, rows, numbers=(2, 3, 4)))
+    if rows := card.stats.get("agreement"):
+        yield f"<p>{_SECTION_TEXTS['agreement']}</p>"
+        yield as_html(table(AGREEMENT_HEAD, rows, numbers=(1, 2, 3)))
 
 
 def _html_plots(card: CardData) -> Iterable[str]:
@@ -375,6 +391,8 @@ def _optional_sections(card: CardData) -> list[str]:
             card.limit_rows(),
             range(2, len(_LIMIT_HEAD)),
         ),
+        ("What readers found", "read_by_people", READ_HEAD, card.stats.get("read_by_people"), (2, 3, 4)),
+        ("How far readers agree", "agreement", AGREEMENT_HEAD, card.stats.get("agreement"), (1, 2, 3)),
         ("What was repaired", "repairs", _REPAIR_HEAD, card.stats.get("repairs"), (1,)),
         ("What the filters see", "audit", _AUDIT_HEAD, card.stats.get("audit"), (1, 2, 3)),
     )

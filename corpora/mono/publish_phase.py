@@ -58,7 +58,7 @@ def run_publish(build: Build) -> Answer:
     stats = _stats(build, ledger, merged_counters(folders, build.cfg.num_samples))
     with publish(build.out, STAGE_NAME, build.content) as output:
         _link_shards(build, output.path)
-        _link_rejects(folders, output.path)
+        link_rejects(folders, output.path)
         save_plan(build.plan, output.path / PLAN)
         publication.write(output, stats, ledger, "documents", phases=build.workspace.resource_use())
     if not build.cfg.keep_work:
@@ -137,7 +137,8 @@ def _link_shards(build: Build, out: Path) -> None:
         _join(texts, out / f"{lang}.{ending}")
 
 
-def _link_rejects(folders: list[Path], out: Path) -> None:
+def link_rejects(folders: list[Path], out: Path) -> None:
+    """Link the dropped texts of some parts into a folder that is published."""
     (out / "rejects").mkdir()
     for folder in folders:
         path = folder / "rejects.parquet"

@@ -4,6 +4,7 @@ A routed part is one Parquet file. Each of its row groups holds documents of one
 a language is read without the others. The published folder has an index of the row groups::
 
     OUT/routed/parts/00000.parquet ...   the documents
+    OUT/routed/rejects/ ...              what was dropped before it had a language
     OUT/routed/index.json                language -> part -> row groups, documents, characters
     OUT/routed/stats.json                what was read, dropped and lost, and the declared and the found languages
 """
@@ -23,7 +24,7 @@ from xling.corpora.card.ledgers import ledger_to_json, merged_counters, merged_l
 from xling.corpora.common.shards import SCHEMA, open_table, to_row
 from xling.corpora.mono.build import Build, save_plan
 from xling.corpora.mono.parts import DOCS, INPUTS, chain, reading
-from xling.corpora.mono.publish_phase import link
+from xling.corpora.mono.publish_phase import link, link_rejects
 from xling.corpora.mono.settings import ALL
 from xling.corpora.sources.routed import INDEX_FILE, PARTS_FOLDER, PLAN_FILE
 from xling.corpora.stages.langid import LangId
@@ -119,6 +120,7 @@ def publish_routed(build: Build) -> None:
         (publication.path / PARTS_FOLDER).mkdir()
         for number, folder in enumerate(folders):
             link(folder / DOCS, publication.path / PARTS_FOLDER / f"{number:05d}.parquet")
+        link_rejects(folders, publication.path)
         save_plan(build.plan, publication.path / PLAN_FILE)
         write_json(publication.path / INDEX_FILE, dict(sorted(index.items())))
         stats = {"sources": build.plan.sources, "inputs": inputs, "ledger": ledger_to_json(ledger)}

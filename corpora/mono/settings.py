@@ -67,7 +67,7 @@ class MonoConfig:
         others: with several languages, whether documents in other ones are only counted (``count``) or also
             routed (``keep``), so that they can be built later without reading the input again.
         source: URIs: ``cc:DUMP``, ``cc100:``, ``wet:GLOB``, ``warc:GLOB``, ``wiki:DUMP``, ``hf:NAME``,
-            ``text:GLOB``, ``lines:GLOB``, ``jsonl:GLOB``, ``parquet:GLOB``, ``toyworld``. Empty means the
+            ``text:GLOB``, ``docx:GLOB``, ``jsonl:GLOB`` and others (docs/corpora.md), ``toyworld``. Empty means the
             language's Wikipedia and ``size`` files of Common Crawl; with several languages these files alone.
         size: number of shards of Common Crawl or of a data set of the Hub, 0 for all of them.
         dump: the Common Crawl dump that an empty ``source`` means.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from statistics import NormalDist
 
 import polars as pl
 
 from xling.core.sampling import rng
+from xling.corpora.audit.estimates import wilson
 from xling.corpora.parallel.chain import Chain
 from xling.corpora.parallel.clean.synthetic_noise import COPY_KINDS, KINDS, CleanPairs, Pair, is_restored
 from xling.text.document import Ledger
@@ -89,14 +88,7 @@ def merge(parts: list[Mapping[str, list[int]]]) -> Counts:
 
 def dropped_interval(dropped: int, total: int) -> tuple[float, float]:
     """Wilson's 95 % interval of a share; (0, 1) where nothing was counted."""
-    if not total:
-        return 0.0, 1.0
-    z = NormalDist().inv_cdf(0.975)
-    share = dropped / total
-    middle = share + z * z / (2 * total)
-    half = z * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
-    scale = 1 + z * z / total
-    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
+    return wilson(dropped / total if total else 0.0, total)
 
 
 def rows(counts: Mapping[str, list[int]]) -> list[list[str]]:

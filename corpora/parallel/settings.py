@@ -29,7 +29,8 @@ class ParallelConfig(OfPair):
         pair: the languages, source first, for example ``en-sw``.
         source: URIs: ``opus:[CORPUS[:VERSION]]``, ``moses:SRC+TGT``, ``moses:STEM``, ``moses:FILE.zip``,
             ``tmx:FILE``, ``tsv:``, ``csv:``, ``jsonl:`` and ``parquet:FILE[#SRC+TGT[+DOC]]``, ``verses:SRC+TGT``,
-            ``hf:NAME``, ``toyworld[:NUM]``. Empty means OPUS, its small corpora first.
+            ``po:``, ``xliff:``, ``xlsx:FILE`` and others (docs/parallel.md), ``hf:NAME``, ``toyworld[:NUM]``.
+            Empty means OPUS, its small corpora first.
         out: directory to publish; ``runs/parallel/PAIR`` when empty.
         size: pairs to take from ``opus:`` without a name; 0 for all.
         filters: names of pair filters in order; those of the whole corpus last.

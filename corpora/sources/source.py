@@ -55,6 +55,7 @@ REASONS = {
     "not text": "a number, an object or bytes that are not UTF-8 in the place of the text",
     "damaged row group": "a row in a stretch of a Parquet file that cannot be read",
     "damaged Parquet file": "a Parquet file that cannot be opened",
+    "damaged file": "a file that its format's reader cannot open; the notes name it",
     "malformed row": "a row that is damaged, or has other columns than the file",
 }
 
@@ -323,6 +324,11 @@ _ENDINGS = (
     ".parquet",
     ".csv",
     ".tsv",
+    ".docx",
+    ".odt",
+    ".epub",
+    ".html",
+    ".eaf",
 )
 
 

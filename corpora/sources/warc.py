@@ -23,7 +23,7 @@ from xling.text.document import UNPACKED, Document, Ledger
 from xling.text.files.compressed import read_chunks
 
 _HTML_TYPES = ("text/html", "application/xhtml+xml")
-_MAX_PAGE_BYTES = 1 << 24
+MAX_PAGE_BYTES = 1 << 24
 
 
 @SOURCES.register("warc")
@@ -79,9 +79,9 @@ class Warc(LocalFiles):
             page = _decode_body(body, http_headers)
         except (OSError, EOFError, zlib.error, brotli.error, ValueError):
             return "", "damaged HTTP body"
-        if len(page) > _MAX_PAGE_BYTES:
+        if len(page) > MAX_PAGE_BYTES:
             return "", "page over 16 MiB"
-        html = _to_text(page, parameters, ledger)
+        html = html_text(page, parameters, ledger)
         text, reason = text_of(html, self.context.extract == "main")
         return paragraphs(text), reason
 
@@ -112,7 +112,7 @@ def _decode_body(body: bytes, http_headers: dict[str, str]) -> bytes:
         return _inflate(body, 31)
     looks_like_html = body.lstrip()[:1] == b"<"
     if encoding == "br" and not looks_like_html:
-        return bytes(brotli.Decompressor().process(body, output_buffer_limit=_MAX_PAGE_BYTES + 1))
+        return bytes(brotli.Decompressor().process(body, output_buffer_limit=MAX_PAGE_BYTES + 1))
     if encoding == "deflate" and not looks_like_html:
         return _inflate(body, 15 if body[:1] == b"\x78" else -15)
     return body
@@ -125,8 +125,8 @@ def _inflate(body: bytes, window_bits: int) -> bytes:
         EOFError: the body is cut off.
     """
     stream = zlib.decompressobj(window_bits)
-    page = stream.decompress(body, _MAX_PAGE_BYTES + 1)
-    if not stream.eof and len(page) <= _MAX_PAGE_BYTES:
+    page = stream.decompress(body, MAX_PAGE_BYTES + 1)
+    if not stream.eof and len(page) <= MAX_PAGE_BYTES:
         raise EOFError("the body is not complete")
     return page
 
@@ -148,7 +148,8 @@ def _unchunk(body: bytes) -> bytes:
         position = end + 2 + length + 2
 
 
-def _to_text(page: bytes, parameters: str, ledger: Ledger) -> str:
+def html_text(page: bytes, parameters: str, ledger: Ledger) -> str:
+    """Decode a page; ``parameters`` are those of its content type, "" where nobody states any."""
     stated = parameters.lower().partition("charset=")[2].strip("\"' ;")
     if stated:
         try:

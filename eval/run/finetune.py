@@ -223,4 +223,4 @@ def _inputs(cfg: FinetuneConfig, chosen: Sequence[Suite], data: Path) -> list[Pa
 
 def _texts(cfg: FinetuneConfig) -> list[Path]:
     """Return the dictionaries and texts that a fine-tuning reads beside its rows."""
-    return [Path(name) for name in (*cfg.fit.switch.values(), cfg.fit.old_text) if name]
+    return [Path(name) for name in (*cfg.fit.switch.values(), cfg.fit.old_text, cfg.fit.adversary) if name]

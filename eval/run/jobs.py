@@ -169,6 +169,7 @@ def _training_signature(plan: EvalPlan, suite: Suite, langs: Sequence[str], fit:
     parts.append(json.dumps([shots, to_dict(fit)], sort_keys=True))
     parts += [manifest.digest(Path(path)) for path in fit.switch.values()] if fit else []
     parts += [manifest.digest(Path(fit.old_text))] if fit and fit.old_text else []
+    parts += [manifest.digest(Path(fit.adversary))] if fit and fit.adversary else []
     parts += [manifest.digest(fit.project)] if fit and fit.project else []
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
     split = f"/{settings.train_split}" if settings.train_split != "train" else ""
@@ -176,6 +177,7 @@ def _training_signature(plan: EvalPlan, suite: Suite, langs: Sequence[str], fit:
     rows = f"|rows:{settings.train_rows}{times}" if settings.train_rows else ""
     rows += f"|with:{'+'.join(settings.train_with)}" if settings.train_with else ""
     changes = f"|switch:{'+'.join(sorted(fit.switch))}" if fit and fit.switch else ""
+    changes += "|adversary" if fit and fit.adversary else ""
     changes += "|projected" if fit and fit.project else ""
     changes += "|int8" if fit and settings.int8 else ""
     return f"train:{train_suite.name}{split}{rows}|shots:{shots}|fit:{digest[:12]}{changes}"

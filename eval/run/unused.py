@@ -29,7 +29,7 @@ _CLASSES, _PAIRS, _TAGS, _WRITING = (
 _OF_ENCODERS = (
     "fit.method fit.strength fit.teacher_steps fit.old_text fit.old_rows "
     "fit.freeze_embeddings fit.freeze_layers fit.label_smoothing fit.switch fit.layer_decay "
-    "fit.unfreeze_epochs fit.l2_start fit.task_adapter fit.layers"
+    "fit.unfreeze_epochs fit.l2_start fit.task_adapter fit.layers fit.adversary"
 )
 _OF_DEEP_MODELS = "fit.lr fit.batch_rows fit.max_length fit.precision"
 
@@ -61,6 +61,7 @@ def check_fit(cfg: Any, suites: Sequence[Suite], checkpoints: Iterable[Path]) ->
         (_OF_ENCODERS, are_deep, "an encoder with layers; this one is static"),
         (_OF_DEEP_MODELS, are_deep, "an encoder with layers; this one is static"),
         ("fit.switch_rate", cfg.fit.switch, "fit.switch.LANG="),
+        ("fit.adversary_reversal fit.adversary_form", cfg.fit.adversary, "fit.adversary=SHARDS"),
         (
             "fit.pair_features",
             tasks & _PAIRS and are_deep,

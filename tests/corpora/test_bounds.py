@@ -21,8 +21,7 @@ from tests.corpora.reading import TEXTS, read
 from tests.corpora.test_sources import page, record, wet
 from xling.core.errors import UserError
 from xling.core.output import digests
-from xling.corpora.common import download
-from xling.corpora.parallel.sources import archive
+from xling.corpora.common import archive, download, packed_xml
 from xling.corpora.sources import records, text, warc, webpage, wiki
 from xling.hub import source
 from xling.models.files import model_folder
@@ -67,11 +66,19 @@ def body(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert any("record over 64 MiB" in str(key) for key in ledger.num_bytes)
 
 
+def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with zipfile.ZipFile(tmp_path / "a.docx", "w") as packed:
+        packed.writestr("word/document.xml", f"<p><t>{TEXTS[0]}</t></p>")
+    assert len(read(f"docx:{tmp_path}/*")[0]) == 1
+    monkeypatch.setattr(packed_xml, "MAX_TOTAL_BYTES", 20)
+    assert read(f"docx:{tmp_path}/*")[1].dropped == {("read", "damaged file"): 1}
+
+
 def html_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.warc").write_bytes(
         page("<p>Habari za leo, dunia nzima.</p>" * 99) + page("<p>Habari.</p>")
     )
-    monkeypatch.setattr(warc, "_MAX_PAGE_BYTES", 500)
+    monkeypatch.setattr(warc, "MAX_PAGE_BYTES", 500)
     docs, ledger = read(f"warc:{tmp_path}/*")
     assert len(docs) == 1 and ledger.dropped == {("read", "page over 16 MiB"): 1}
 
@@ -204,14 +211,15 @@ def endless_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 HELD: dict[str, Callable[[Path, pytest.MonkeyPatch], None] | str] = {
     "xling.corpora.sources.records._MAX_HEADER_BYTES": header,
     "xling.corpora.sources.records._MAX_BODY_BYTES": body,
-    "xling.corpora.sources.warc._MAX_PAGE_BYTES": html_page,
+    "xling.corpora.sources.warc.MAX_PAGE_BYTES": html_page,
     "xling.corpora.sources.webpage._MAX_DEPTH": depth,
     "xling.corpora.sources.webpage.MAX_SECONDS": GIVEN_UP,
     "xling.corpora.sources.webpage._MAX_MEMORY": GIVEN_UP,
     "xling.corpora.sources.wiki._MAX_PAGE_BYTES": article,
     "xling.corpora.sources.text.MAX_DOC_CHARS": block,
-    "xling.corpora.parallel.sources.archive.MAX_BYTES": member,
-    "xling.corpora.parallel.sources.archive.MAX_RATIO": ratio,
+    "xling.corpora.common.archive.MAX_BYTES": member,
+    "xling.corpora.common.archive.MAX_RATIO": ratio,
+    "xling.corpora.common.packed_xml.MAX_TOTAL_BYTES": office,
     "xling.text.files.compressed.MAX_LINE_BYTES": line,
     "xling.text.files.compressed.MAX_CELL_BYTES": cell,
     "xling.text.files.compressed._MEMORY_BYTES": decompressor,

@@ -44,4 +44,4 @@ def test_an_empty_list_of_a_local_crawl_is_told_and_left_where_it_is(tmp_path: P
     ],
 )
 def test_a_page_that_no_server_describes_is_read_as_browsers_do(page: bytes, text: str) -> None:
-    assert f"<p>{text}</p>" in warc._to_text(page, "text/html", Ledger())
+    assert f"<p>{text}</p>" in warc.html_text(page, "text/html", Ledger())

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -41,6 +42,7 @@ class Browser:
         os.close(to_read)
         os.close(to_write)
         self._held, self._number, self._session = b"", 0, ""
+        self._events: list[Any] = []
         self.requests: list[str] = []
         self.complaints: list[str] = []
         targets = self("Target.getTargets")["targetInfos"]
@@ -58,6 +60,8 @@ class Browser:
         os.write(self._write, json.dumps(message).encode() + b"\0")
         while True:
             answer = self._next()
+            if str(answer.get("method")).startswith("Browser.download"):
+                self._events.append(answer)
             if answer.get("id") == self._number:
                 assert "error" not in answer, answer
                 return answer["result"]
@@ -95,13 +99,30 @@ class Browser:
         """Ask for pages for the day (``light``) or the night (``dark``)."""
         self("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": name}])
 
-    def press(self, key: str) -> None:
-        """Press a key and let it go."""
-        code = {"Tab": 9, "Enter": 13, "ArrowDown": 40}[key]
-        text = {"text": "\r"} if key == "Enter" else {}
-        keys = {"key": key, "code": key, "windowsVirtualKeyCode": code}
+    def press(self, key: str, held: int = 0) -> None:
+        """Press a key and let it go; ``held`` is 1 for Alt, 2 for Ctrl, 4 for Meta."""
+        code = {"Tab": 9, "Enter": 13, "ArrowLeft": 37, "ArrowRight": 39, "ArrowDown": 40}.get(key)
+        text = {"text": "\r" if key == "Enter" else key} if key == "Enter" or len(key) == 1 else {}
+        keys = {"key": key, "code": key, "windowsVirtualKeyCode": code or ord(key.upper()), "modifiers": held}
         self("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", **keys, **text)
         self("Input.dispatchKeyEvent", type="keyUp", **keys)
+
+    def type(self, text: str) -> None:
+        """Write into the field that has the focus."""
+        self("Input.insertText", text=text)
+
+    def downloaded(self, folder: Path, cause: Callable[[], None]) -> Path:
+        """Return the file that ``cause`` makes the page save into a folder."""
+        page, self._session = self._session, ""
+        self("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder), eventsEnabled=True)
+        self._session = page
+        cause()
+        while True:
+            event = self._events.pop(0) if self._events else self._next()
+            if event.get("method") == "Browser.downloadWillBegin":
+                name = event["params"]["suggestedFilename"]
+            if event.get("params", {}).get("state") == "completed":
+                return folder / name
 
     def press_until(self, script: str, most: int = 200) -> None:
         """Press Tab until a JavaScript expression is true."""

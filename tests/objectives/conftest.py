@@ -18,7 +18,10 @@ def _lines(path: Path) -> list[str]:
 @pytest.fixture(scope="session")
 def bitext(corpus: Path, vocab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Shards of en, ar and th, of the pairs en-ar and en-th, and of code-switched en-ar; one document a paragraph."""
+    import numpy as np
+
     from xling.corpora.binarize import BinarizeConfig, run
+    from xling.text.files import pair_documents, shards
 
     folder = tmp_path_factory.mktemp("bitext")
     text = {lang: _lines(corpus / f"{lang}.txt") for lang in ("en", "ar", "th")}
@@ -40,6 +43,10 @@ def bitext(corpus: Path, vocab: Path, tmp_path_factory: pytest.TempPathFactory) 
         switched={"en-ar": (f"{folder}/switched", f"{folder}/langs")},
     )
     run(cfg)
+    for path in sorted((folder / "shards").glob("*-*/*.en-*.en.idx")):  # documents of five pairs
+        split, pair, _, _ = path.name.split(".")
+        num = len(shards.open_shard(path.with_suffix("")).sizes)
+        np.save(pair_documents.path_of(folder / "shards", pair, split), np.arange(0, num, 5))
     _publish_teacher(folder)
     return folder / "shards"
 

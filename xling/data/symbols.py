@@ -28,6 +28,7 @@ class Symbols:
         sentinels: number of sentinels; imported models have none.
         source_lang: whether a source has the token of its language, as mBART's does; T5's does not.
         lang_first: whether a source begins with it, and the decoder reads ``</s>`` before it.
+        documents: whether a target is several sentences, each with ``</s>``, and ends with the token of its language.
     """
 
     mask: int
@@ -35,6 +36,7 @@ class Symbols:
     sentinels: int = NUM_SENTINELS
     source_lang: bool = True
     lang_first: bool = False
+    documents: bool = False
 
     @classmethod
     def of_size(
@@ -74,6 +76,10 @@ class Symbols:
     def prompt(self, index: int) -> list[int]:
         """Return what the decoder reads before the first token that it writes in this language."""
         return [EOS, self.lang(index)] if self.lang_first else [self.lang(index)]
+
+    def end(self, index: int) -> int:
+        """Return the id that ends an output in the language with this index."""
+        return self.lang(index) if self.documents else EOS
 
     def sentinel(self, index: int) -> int:
         """Return the id of a sentinel."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from xling.core.errors import UserError
+from xling.models import parts
 from xling.models.files import model_folder
 from xling.models.shape import Shape, names
 from xling.text import vocab
@@ -164,7 +165,7 @@ def unsupported_settings(
         f"model.{name}={str(getattr(shape, name)).lower()}"
         for name in names(own=False)
         if name not in expressible and getattr(shape, name, defaults[name]) != defaults[name]
-    ]
+    ] + [f"model.{name}={folder}" for name, folder in parts.frozen_encoders(shape).items()]
 
 
 def _unsupported_by_xlmr(shape: Any) -> list[str]:

@@ -25,7 +25,7 @@ from xling.objectives.base import EOS, Loss, Objective
 from xling.objectives.base_settings import TextConfig as TextConfig
 from xling.objectives.dataset import DrawnDataset, Window
 from xling.objectives.pairs import Pair, PairDataset, Side
-from xling.text.files import shards
+from xling.text.files import pair_documents, shards
 
 if TYPE_CHECKING:
     from jaxtyping import Int, Integer
@@ -71,7 +71,8 @@ def example(
         Input of `xling.data.packing.pack_seq2seq`.
     """
     tokens, prompt = symbols.with_lang(source, src_lang), symbols.prompt(tgt_lang)
-    target = np.concatenate([prompt[1:], target]).astype(target.dtype)
+    end = [symbols.end(tgt_lang)] if symbols.documents else []
+    target = np.concatenate([prompt[1:], target, end]).astype(target.dtype)
     return {
         "tokens": tokens,
         "positions": np.arange(len(tokens)),
@@ -118,7 +119,8 @@ class TextDataset(DrawnDataset):
             )
         self._codes = [langs.index(lang) for lang in there]
         self._streams = {lang: shards.open_shard(data / lang / split) for lang in there}
-        cut = {lang: texts_of(shard, self._room, cfg.join) for lang, shard in self._streams.items()}
+        join = getattr(cfg, "join", False)  # a `TextConfig` says so
+        cut = {lang: texts_of(shard, self._room, join) for lang, shard in self._streams.items()}
         if split == "train" and (empty := [lang for lang, (starts, _) in cut.items() if not len(starts)]):
             raise UserError(
                 f"no training text in {data} for {', '.join(empty)}", fix="leave them out of langs="
@@ -189,6 +191,7 @@ class TranslationDataset(PairDataset):
             for none.
         back_share: their share of the tokens of an epoch.
         tag: id that their sources begin with; None for no tag.
+        join: make items of neighbouring pairs of a document, see `xling.text.files.pair_documents`.
     """
 
     def __init__(
@@ -198,7 +201,9 @@ class TranslationDataset(PairDataset):
         back_translated: str = "",
         back_share: float = 0.5,
         tag: int | None = None,
+        join: bool = False,
     ) -> None:
+        self._join = join
         self._directions, self._tag = [d for d in directions.split(",") if d], tag
         self._back_share, self._back = back_share, Path(back_translated) if back_translated else None
         super().__init__(*args)
@@ -206,12 +211,24 @@ class TranslationDataset(PairDataset):
     def open_pairs(self, data: Path, langs: list[str]) -> dict[str, list[Side]]:
         """Open genuine pairs and, in training, back-translated ones; only the latter if their share is 1."""
         if self._back is None or self._split != "train":
-            return super().open_pairs(data, langs)
-        sides = super().open_pairs(data, langs) if self._back_share < 1 else {}
+            return self._joined(data, super().open_pairs(data, langs))
+        sides = self._joined(data, super().open_pairs(data, langs)) if self._back_share < 1 else {}
         for pair in shards.list_pairs(self._back):
             if set(split_pair(pair)) <= set(langs):
-                sides[BACK + pair] = [self.side(self._back, pair, lang, langs) for lang in split_pair(pair)]
+                two = {pair: [self.side(self._back, pair, lang, langs) for lang in split_pair(pair)]}
+                sides[BACK + pair] = self._joined(self._back, two)[pair]
         return sides
+
+    def _joined(self, data: Path, pairs: dict[str, list[Side]]) -> dict[str, list[Side]]:
+        """Return the sides of each pair, with blocks as items if pairs are joined."""
+        if not self._join:
+            return pairs
+        blocks_of_pair, room = {}, self.room(self._cfg.tokens_per_sample)
+        for pair, sides in pairs.items():
+            firsts = pair_documents.read(data, pair, self._split)
+            blocks = pair_documents.joined([shard for _, shard in sides], firsts, room)
+            blocks_of_pair[pair] = [(lang, block) for (lang, _), block in zip(sides, blocks, strict=True)]
+        return blocks_of_pair
 
     def epoch_counts(self) -> dict[str, int]:
         """Return the items per pair: each kind sampled by alpha, and both kinds by their shares."""
@@ -225,12 +242,12 @@ class TranslationDataset(PairDataset):
         return mixer.counts_of(shares, items, tokens)
 
     def room(self, tokens_per_sample: int) -> int:
-        """Return the longest text: all tokens but the language token and the tag, if there is one."""
-        return tokens_per_sample - 1 - (self._tag is not None)
+        """Return the longest text: all tokens but the language token, a tag and the end of a block."""
+        return tokens_per_sample - 1 - (self._tag is not None) - self._join
 
     def num_added_tokens(self, pair: str) -> int:
-        """Count the language token, and the tag of a back-translated source."""
-        return super().num_added_tokens(pair) + (self._tag is not None and pair.startswith(BACK))
+        """Count the language token, the end of a block, and the tag of a back-translated source."""
+        return super().num_added_tokens(pair) + self._join + (self._tag is not None and pair.startswith(BACK))
 
     def pair(self, index: int, generator: np.random.Generator) -> Pair:
         """Return the two sentences, the source tagged if it is back-translated."""

@@ -14,10 +14,11 @@ from xling.core.errors import UserError
 from xling.core.settings.ranges import COUNT, NOT_NEGATIVE, PART, POSITIVE, SHARE, OneOf, Range, ranged
 from xling.data.masking import check_shares
 from xling.models.files import model_folder
+from xling.objectives import adversary_settings as adversary_settings  # declares its own
 from xling.objectives import teacher_settings as teacher_settings  # declares its own
 from xling.objectives.base_settings import MaskConfig, PairConfig, TaskConfig, TextConfig, declare
 from xling.text import shard_selection, word_translation
-from xling.text.files import shards
+from xling.text.files import pair_documents, shards
 from xling.text.vocab import vocab_digest
 
 
@@ -275,6 +276,8 @@ class TranslationConfig(PairConfig):
         label_smoothing: share of the target distribution that is spread over all pieces.
         pooling: pooling of the source for a decoder that reads one vector: ``max``, ``mean``, or empty to
             read all.
+        join: translate blocks of neighbouring pairs of a document, up to ``tokens_per_sample`` on each side; the data
+            is binarised with ``documents=true``.
     """
 
     decoder: ClassVar[bool] = True
@@ -285,6 +288,7 @@ class TranslationConfig(PairConfig):
     tag: bool = False
     label_smoothing: float = ranged(0.0, SHARE)
     pooling: str = ranged("", OneOf(("", "max", "mean")))
+    join: bool = False
 
     def asked_pairs(self) -> str:
         """Return the pairs: those given, or those of the directions.
@@ -306,6 +310,7 @@ class TranslationConfig(PairConfig):
     def check_data(self, langs: list[str]) -> None:
         """Check the back-translated text and the pairs; their check in the base class knows no directions."""
         data = Path(self.data)
+        self._check_join(data)
         if self.back_translated:
             model_folder.check_vocabulary(vocab_digest(data), Path(self.back_translated), data)
             if not shards.list_pairs(Path(self.back_translated)):
@@ -315,6 +320,18 @@ class TranslationConfig(PairConfig):
                     "run xling binarize on the output of xling backtranslate",
                 )
         shard_selection.select_pairs(self.asked_pairs(), data, langs)
+
+    def _check_join(self, data: Path) -> None:
+        """Check that blocks have documents, and a decoder that reads all of them."""
+        if not self.join:
+            return
+        if self.pooling:
+            raise UserError(f"join=true with pooling={self.pooling}", "join=false, or no pooling=")
+        asked = self.asked_pairs()
+        for pair in asked.split(",") if asked else shards.list_pairs(data):
+            pair_documents.read(data, pair, "train")
+        for pair in shards.list_pairs(Path(self.back_translated)) if self.back_translated else []:
+            pair_documents.read(Path(self.back_translated), pair, "train")
 
 
 @declare("umt")

@@ -4,12 +4,16 @@ With ``pooling`` the decoder sees only one vector of the source, the maximum (or
 This vector learns to represent the sentence in any language: LASER's encoder. The source then is ``<s> x
 </s>`` without a language token, since the vector must not depend on it.
 
+With ``join`` an example is a block of neighbouring sentences of a document on both sides, each with its ``</s>``. A
+target then ends with the token of its language, which ends the block (mBART, section 4).
+
 Source: Vaswani et al. 2017; Johnson et al. 2017 (many languages); Artetxe & Schwenk 2019 (bottleneck; here a
 Transformer attends to the vector, while LASER's LSTM reads it at every step).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +57,8 @@ class Translation(Seq2SeqObjective):
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of pairs of a split."""
-        cfg, symbols = self.cfg, self.symbols
+        cfg = self.cfg
+        symbols = replace(self.symbols, documents=cfg.join)
         cfg.pairs = self.settings.asked_pairs()
 
         def build(pair: Pair, generator: np.random.Generator) -> Example:
@@ -72,6 +77,7 @@ class Translation(Seq2SeqObjective):
             back_translated=cfg.back_translated,
             back_share=cfg.back_share,
             tag=symbols.sentinel(NUM_SENTINELS - 1) if cfg.tag else None,
+            join=cfg.join,
         )
 
     def loss(self, model: Any, sample: dict[str, Any]) -> Loss:

@@ -29,12 +29,14 @@ from xling.models.shape import ModelConfig, names
 from xling.objectives import OBJECTIVES, mix_settings
 from xling.objectives.multi import MultiConfig
 from xling.static import new_rows, pieces
+from xling.training import two_starts
 from xling.training.checks import check_sharding, check_side, check_sizes, leaves_embeddings
 from xling.training.settings import PretrainConfig, TrainConfig
 from xling.training.update import SafeTrainer
 
 EMBEDDINGS = (
     "encoder.tokens.weight",
+    "decoder.words.weight",
     "lm_head.weight",
     "lm_head.bias",
     "decoder.head.weight",
@@ -65,6 +67,10 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
             larger_start.start_tiled(model, init, data, cfg.init_noise)
         else:
             model_weights.start_from(model, init, task.langs, data, leaves_embeddings(cfg), cfg.init_layers)
+        task.attach(model)
+    if cfg.encoder:
+        two = Path(cfg.encoder), Path(cfg.decoder)
+        two_starts.start(model, *two, cfg.cross, task.langs, Path(cfg.data))
         task.attach(model)
     if cfg.embeddings:
         old_table = model_weights.load_body(Path(cfg.init))[0].encoder.tokens.weight

@@ -13,6 +13,7 @@ from typing import Any
 from xling.core.commands import inputs
 from xling.core.errors import UserError
 from xling.core.settings import config, ranges
+from xling.models import parts
 from xling.models.files import model_folder
 from xling.models.model_setting import DECODER, ENCODER
 from xling.models.shape import ModelConfig, wrong_side
@@ -68,6 +69,8 @@ def check_settings(cfg: PretrainConfig, phases: Sequence[PhasePlan]) -> None:
         langs, decoder = _check_phase(phase.cfg)
         if cfg.init and not number:
             _check_init(phase.cfg, langs, decoder)
+        if cfg.encoder and not number:
+            _check_two(phase.cfg, langs, decoder)
 
 
 def _check_phase(cfg: PretrainConfig) -> tuple[list[str], bool]:
@@ -83,12 +86,22 @@ def _check_phase(cfg: PretrainConfig) -> tuple[list[str], bool]:
     for settings in objectives.values():
         settings.check_data(langs)
         settings.check_model(langs, cfg.model)
+    _check_frozen(cfg)
     if cfg.train.sharding != "none":
         check_sharding(cfg)
     for prefix in (data / lang / split for lang in langs for split in ("train", "valid")):
         if prefix.parent.is_dir() or shards.is_there(prefix):
             shards.open_shard(prefix)
     return langs, bool(with_decoder)
+
+
+def _check_frozen(cfg: PretrainConfig) -> None:
+    """Check that frozen encoders of the model are there, with the vocabulary of the data."""
+    for name, folder in parts.frozen_encoders(cfg.model).items():
+        model_folder.check_model(Path(folder), model_folder.ENCODER)
+        model_folder.check_vocabulary(vocab.vocab_digest(Path(folder)), Path(cfg.data), Path(folder))
+        if cfg.train.sharding != "none":
+            raise UserError(f"model.{name}={folder} with train.sharding={cfg.train.sharding}", "none")
 
 
 def settings_of_objectives(cfg: PretrainConfig) -> dict[str, TaskConfig]:
@@ -191,6 +204,51 @@ def _check_init(cfg: PretrainConfig, langs: list[str], decoder: bool) -> None:
         cfg.model, theirs, decoder and content["format"] == model_folder.SEQ2SEQ, directory
     )
     _check_widths(cfg, theirs, directory)
+
+
+def _check_two(cfg: PretrainConfig, langs: list[str], decoder: bool) -> None:
+    """Check that a training can start from two models, as `xling.training.two_starts.start` does."""
+    if not decoder:
+        needed = ", ".join(declared.with_decoder())
+        raise UserError(f"decoder={cfg.decoder} without an objective that has a decoder", f"one of {needed}")
+    own_table = parts.value(cfg.model, "decoder_embeddings")
+    layers = cfg.model.decoder_layers or cfg.model.layers
+    if cfg.cross == "self" and layers > cfg.model.layers:
+        raise UserError(
+            f"cross=self with {cfg.model.layers} layers of the encoder and {layers} of the decoder",
+            "as many layers of the encoder, or more",
+            "cross=random",
+        )
+    for side, name in (("encoder", cfg.encoder), ("decoder", cfg.decoder)):
+        directory = Path(name)
+        content = model_folder.check_model(directory, *model_folder.OURS)
+        if not content:
+            continue
+        theirs, has_decoder = model_folder.shape_of(content), content["format"] == model_folder.SEQ2SEQ
+        if cfg.model.lang_embeddings and content["langs"] != langs:
+            raise UserError(
+                f"{side}={name} has language embeddings for {', '.join(content['langs'])}",
+                f"those of this training, {', '.join(langs)}, in both models",
+                "train both on the same languages, or without model.lang_embeddings",
+            )
+        theirs.decoder_embeddings = own_table
+        model_folder.check_settings(cfg.model, theirs, has_decoder and side == "decoder", directory)
+        num = (theirs.decoder_layers if has_decoder and side == "decoder" else 0) or theirs.layers
+        if num != (wanted := layers if side == "decoder" else cfg.model.layers):
+            setting = "decoder_layers" if side == "decoder" else "layers"
+            raise UserError(f"model.{setting}={wanted} with {side}={name}, which has {num}", f"{num}")
+        _check_widths(cfg, theirs, directory)
+    _check_two_vocabularies(cfg)
+
+
+def _check_two_vocabularies(cfg: PretrainConfig) -> None:
+    mine, theirs = vocab.vocab_digest(Path(cfg.data)), vocab.vocab_digest(Path(cfg.decoder))
+    if mine != theirs and not parts.value(cfg.model, "decoder_embeddings"):
+        raise UserError(
+            f"decoder={cfg.decoder} has another vocabulary than data={cfg.data}, and the model one table of embeddings",
+            "the same vocabulary, or model.decoder_embeddings=true",
+            "give model.decoder_embeddings=true over a vocabulary of both languages",
+        )
 
 
 def _check_widths(cfg: PretrainConfig, theirs: Any, directory: Path) -> None:

@@ -24,6 +24,7 @@ from xling.core.commands.stage_type import load
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.settings import config
+from xling.models import parts
 from xling.objectives import declared
 from xling.text import word_translation
 from xling.training import trackers
@@ -189,7 +190,9 @@ def resolve(cfg: PretrainConfig) -> Plan:
 def inputs_of(cfg: PretrainConfig, branch: Path | None) -> tuple[list[Path], tuple[Path, ...]]:
     """Return the outputs of other stages that a training reads, and all that it reads, ``branch`` last."""
     named = [settings.get(key, "") for settings in cfg.objectives.values() for key in DIRECTORIES]
-    outputs = [Path(name) for name in dict.fromkeys((cfg.init, cfg.init_pieces, *named)) if name]
+    frozen = parts.frozen_encoders(cfg.model).values()
+    starts = (cfg.init, cfg.encoder, cfg.decoder, cfg.init_pieces, *frozen, *named)
+    outputs = [Path(name) for name in dict.fromkeys(starts) if name]
     outputs = [Path(cfg.data), *outputs]
     dictionaries = [spec for settings in cfg.objectives.values() if (spec := settings.get("dictionaries"))]
     files = [path for spec in dictionaries for path in word_translation.input_paths(spec)]

@@ -112,6 +112,20 @@ class TrainConfig:
             raise UserError("train.exchange=batch with train.sharding=none", "full or hybrid")
 
 
+def check_two(encoder: str, decoder: str, name: str, one: str) -> None:
+    """Reject ``encoder`` without ``decoder``, and both beside ``one``, another start whose setting is ``name``."""
+    if bool(encoder) != bool(decoder):
+        raise UserError(
+            f"encoder={encoder} decoder={decoder}",
+            "both, or neither",
+            f"{name}=MODEL starts both sides from one",
+        )
+    if encoder and one:
+        raise UserError(
+            f"encoder={encoder} beside another start, {one}", "one of the two", f"leave {name}= out"
+        )
+
+
 @dataclass(frozen=True)
 class PhaseConfig:
     """A phase of a run: its settings replace those of the run, see `xling.training.plan`.
@@ -170,6 +184,9 @@ class PretrainConfig:
         branch: state of another run of the same model, data and objectives, from which this one goes on under its
             own schedule: ``OUT/snapshots/UPDATES`` or ``OUT.partial/update-NUMBER.pt``. The decay of ``wsd`` begins
             there and ends with ``train.updates``.
+        encoder, decoder: two published models to start a model with a decoder from, in place of ``init``: encoder and
+            embeddings of the first, decoder of the second, which may be an encoder. See `xling.training.two_starts`.
+        cross: the cross-attention is new (``random``), or the encoder's self-attention (``self``).
         init_pieces: static encoder (`xling pretrain static`) whose vectors of words the embeddings of the pieces
             start from, see `xling.static.pieces`; empty for random ones, or those of ``init``.
         freeze: frozen part. ``embeddings``: the embeddings of the pieces with the output bias. ``body``: all the
@@ -197,6 +214,9 @@ class PretrainConfig:
     init_tiled: bool = False
     init_noise: float = ranged(0.01, NOT_NEGATIVE)
     branch: str = ""
+    encoder: str = ""
+    decoder: str = ""
+    cross: Literal["random", "self"] = "random"
     init_pieces: str = ""
     freeze: Literal["none", "body", "embeddings", "encoder", "decoder"] = "none"
     phases: dict[str, PhaseConfig] = field(default_factory=dict)
@@ -215,6 +235,7 @@ class PretrainConfig:
                 f"init={self.init} init_layers={','.join(map(str, self.init_layers))} freeze={self.freeze}"
             )
             raise UserError(f"init_tiled=true with {others}", "init=MODEL without init_layers= and freeze=")
+        check_two(self.encoder, self.decoder, "init", self.init or self.branch or self.init_pieces)
         if self.embeddings and (not self.init or self.init_tiled):
             raise UserError(
                 f"embeddings={self.embeddings} with init={self.init} init_tiled={str(self.init_tiled).lower()}",

@@ -25,6 +25,8 @@ def check_translate(cfg: TranslateConfig) -> None:
     """
     if cfg.buffer < 1:
         raise UserError(f"buffer={cfg.buffer}", "a number of lines from 1")
+    if cfg.join and cfg.via:
+        raise UserError(f"join=true with via={cfg.via}", "one of the two", "translate twice")
     check_languages(cfg.checkpoint, cfg.src, cfg.via, cfg.tgt)
 
 

@@ -11,8 +11,10 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.languages import split_pair
 from xling.core.output import manifest
+from xling.models import parts
 from xling.models import shape as shapes
 from xling.models.files import model_folder
+from xling.models.model_setting import DECODER
 from xling.models.shape import ModelConfig
 from xling.text import shard_selection, word_translation
 from xling.text.files import corpus_reader, shards
@@ -69,13 +71,17 @@ def _check_plan(
 
 def list_mt_inputs(cfg: MtConfig) -> list[Path]:
     """Return all that ``xling finetune mt`` reads, in the order of the manifest."""
-    return _paths(cfg.data, cfg.checkpoint, cfg.back_translated, *test_files(cfg.test))
+    return _paths(cfg.data, *_starts(cfg), cfg.back_translated, *test_files(cfg.test))
 
 
 def list_umt_inputs(cfg: UmtConfig) -> list[Path]:
     """Return all that ``xling umt`` reads, in the order of the manifest."""
     words = word_translation.input_paths(cfg.back.get("dictionaries", ""))
-    return _paths(cfg.data, cfg.checkpoint, cfg.parallel_data, *test_files(cfg.oracle, cfg.test), *words)
+    return _paths(cfg.data, *_starts(cfg), cfg.parallel_data, *test_files(cfg.oracle, cfg.test), *words)
+
+
+def _starts(cfg: MtConfig | UmtConfig) -> tuple[str, ...]:
+    return cfg.checkpoint, cfg.encoder, cfg.decoder, *parts.frozen_encoders(cfg.model).values()
 
 
 def _paths(*names: str | Path) -> list[Path]:
@@ -103,10 +109,11 @@ def plan_mt(cfg: MtConfig, out: Path) -> PretrainConfig:
         "back_translated": cfg.back_translated,
         "back_share": str(cfg.back_share),
         "tag": str(cfg.tag),
+        "join": str(cfg.join),
     }
     model, langs = cfg.model, sorted(needed_langs)
-    if cfg.checkpoint:
-        model, checkpoint_langs = read_start(Path(cfg.checkpoint), cfg.model)
+    if cfg.checkpoint or cfg.encoder:
+        model, checkpoint_langs = read_starts(cfg)
         langs = [*checkpoint_langs, *(lang for lang in langs if lang not in checkpoint_langs)]
     return PretrainConfig(
         data=cfg.data,
@@ -117,6 +124,9 @@ def plan_mt(cfg: MtConfig, out: Path) -> PretrainConfig:
         train=cfg.train,
         seed=cfg.seed,
         init=cfg.checkpoint,
+        encoder=cfg.encoder,
+        decoder=cfg.decoder,
+        cross=cfg.cross,
         freeze=cfg.freeze,
     )
 
@@ -141,11 +151,11 @@ def plan_umt(cfg: UmtConfig, out: Path) -> PretrainConfig:
                 f"run xling binarize with corpora.{lang}=FILE",
             )
     model, langs = cfg.model, needed_langs
-    if cfg.checkpoint:
-        model, langs = read_start(Path(cfg.checkpoint), cfg.model)
+    if cfg.checkpoint or cfg.encoder:
+        model, langs = read_starts(cfg)
         if missing := [lang for lang in needed_langs if lang not in langs]:
             raise UserError(
-                f"{cfg.checkpoint} was not trained on {missing[0]!r}",
+                f"{cfg.checkpoint or f'{cfg.encoder} and {cfg.decoder}'} was not trained on {missing[0]!r}",
                 ", ".join(langs),
                 "pre-train it on text of that language too",
             )
@@ -165,7 +175,28 @@ def plan_umt(cfg: UmtConfig, out: Path) -> PretrainConfig:
         train=cfg.train,
         seed=cfg.seed,
         init=cfg.checkpoint,
+        encoder=cfg.encoder,
+        decoder=cfg.decoder,
+        cross=cfg.cross,
     )
+
+
+def read_starts(cfg: MtConfig | UmtConfig) -> tuple[ModelConfig, list[str]]:
+    """Return shape and languages of the one or the two models that a training starts from.
+
+    Of two, the shape is the encoder's, with as many layers in the decoder as the other has, and its settings of a
+    decoder if it has one.
+    """
+    if cfg.checkpoint:
+        return read_start(Path(cfg.checkpoint), cfg.model)
+    model, langs = read_start(Path(cfg.encoder), cfg.model)
+    state = model_folder.read(Path(cfg.decoder), *model_folder.OURS)
+    theirs, has_decoder = model_folder.shape_of(state), state["format"] == model_folder.SEQ2SEQ
+    source = theirs if has_decoder else cfg.model
+    shape = {name: getattr(source, name) for name in shapes.names(ModelConfig, only=[DECODER], own=False)}
+    shape["decoder_layers"] = (theirs.decoder_layers if has_decoder else 0) or theirs.layers
+    model = replace(model, **shape | {"decoder_embeddings": parts.value(cfg.model, "decoder_embeddings")})
+    return model, [*langs, *(lang for lang in state["langs"] if lang not in langs)]
 
 
 def read_start(directory: Path, requested: ModelConfig) -> tuple[ModelConfig, list[str]]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -38,7 +39,7 @@ def check_no_layer_settings(cfg: TuneConfig, ckpt: object) -> None:
         UserError: one of these settings is not at its default.
     """
     defaults = TuneConfig()
-    for name in ("layer_decay", "unfreeze_epochs", "task_adapter", "freeze_layers"):
+    for name in ("adversary", "layer_decay", "unfreeze_epochs", "task_adapter", "freeze_layers"):
         if (value := getattr(cfg, name)) != getattr(defaults, name):
             raise UserError(
                 f"fit.{name}={value} with {ckpt}, which is computed by transformers",
@@ -127,7 +128,12 @@ class TuningOptimizer:
     Args:
         models: the trained model, or several over one encoder; parameters without requires_grad stay frozen.
         cfg: checked settings.
+
+    Attributes:
+        adversary: the `xling.transfer.adversary.Adversary` beside the task, if there is one.
     """
+
+    adversary: Any = None
 
     def __init__(self, models: TaskModel | Sequence[TaskModel], cfg: TuneConfig) -> None:
         models = [models] if isinstance(models, TaskModel) else models

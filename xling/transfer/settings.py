@@ -12,25 +12,17 @@ from xling.core.output import manifest
 from xling.core.output.parts import Workspace
 from xling.core.settings import config
 from xling.core.settings.codes import Lang, ObjectiveSettings, Pair
+from xling.core.settings.ranges import COUNT, ranged
 from xling.models.generate.settings import Search
 from xling.models.shape import ModelConfig
 from xling.text.files import corpus_reader
-from xling.training.settings import TrainConfig
+from xling.training.settings import TrainConfig, check_two
+from xling.transfer import method_settings
 
 PairFeatures = Literal["cls", "match", "align"]
 TextFeatures = Literal["cls", "concat"]
 LAST, MIX = "last", "mix"
 """States that a head reads: of the last layer, or a learned mix of all."""
-
-
-OF_LEARNING_ENCODER = (
-    "freeze_embeddings",
-    "freeze_layers",
-    "layer_decay",
-    "unfreeze_epochs",
-    "l2_start",
-    "task_adapter",
-)
 
 
 @dataclass(frozen=True)
@@ -65,6 +57,10 @@ class TuneConfig:
         freeze: ``encoder``: it is a source of features, without dropout, and only what is above it learns.
             ``decoder`` is for models that write texts.
         layers: states that the head reads: of the ``last`` layer, a learned ``mix`` of all, or after that many.
+        adversary: binarised text of several languages over the vocabulary of the model: a discriminator learns to tell
+            the languages of its sentences, and the encoder to hide them, see `xling.transfer.adversary`.
+        adversary_reversal: factor of the reversed gradient that the encoder gets.
+        adversary_form: ``classes`` or ``wgan``, see `xling.objectives.adversary_settings`.
         warmup: share of the updates in which the learning rate rises.
         random_init: replace the pre-trained weights by fresh ones, as a control.
     """
@@ -91,6 +87,9 @@ class TuneConfig:
     task_adapter: int = 0
     freeze: Literal["none", "encoder", "decoder"] = "none"
     layers: str = LAST
+    adversary: str = ""
+    adversary_reversal: float = 0.1
+    adversary_form: Literal["classes", "wgan"] = "classes"
     warmup: float = 0.1
     weight_decay: float = 0.01
     dropout: float = 0.1
@@ -119,6 +118,8 @@ def check_tuning_settings(cfg: Any) -> None:
         raise UserError(f"fit.l2_start={cfg.l2_start}", "a number from 0")
     if not 0 <= cfg.label_smoothing < 1:
         raise UserError(f"fit.label_smoothing={cfg.label_smoothing}", "0 to below 1, for example 0.1")
+    if not 0 <= cfg.adversary_reversal < float("inf"):
+        raise UserError(f"fit.adversary_reversal={cfg.adversary_reversal}", "a number from 0")
     if cfg.task_adapter < 0:
         raise UserError(f"fit.task_adapter={cfg.task_adapter}", "a width from 1, or 0 for none")
     if cfg.task_adapter and (cfg.unfreeze_epochs or cfg.l2_start):
@@ -128,57 +129,9 @@ def check_tuning_settings(cfg: Any) -> None:
         )
     if cfg.layers not in (LAST, MIX) and not (cfg.layers.isascii() and cfg.layers.isdigit()):
         raise UserError(f"fit.layers={cfg.layers}", "last, mix, or a number of layers from 0")
-    check_method(cfg)
+    method_settings.check_method(cfg, TuneConfig())
     if cfg.freeze == "encoder":
-        refuse_learning_encoder(cfg)
-
-
-def check_method(cfg: Any) -> None:
-    """Check the settings of a way of fine-tuning against the method, and the method against the other settings.
-
-    Raises:
-        UserError: a setting is out of range, belongs to another method, or leaves the method nothing to do.
-    """
-    defaults = TuneConfig()
-    for name, methods in (
-        ("strength", ("r3f", "self_distillation", "ewc")),
-        ("teacher_steps", ("self_distillation",)),
-        ("old_text", ("ewc",)),
-        ("old_rows", ("ewc",)),
-    ):
-        if (value := getattr(cfg, name)) != getattr(defaults, name) and cfg.method not in methods:
-            raise UserError(
-                f"fit.{name}={value} changes nothing with fit.method={cfg.method}",
-                f"fit.method={' or '.join(methods)}",
-                "leave it out",
-            )
-    if not 0 < cfg.strength < float("inf"):
-        raise UserError(f"fit.strength={cfg.strength}", "a number above 0")
-    for name in ("teacher_steps", "old_rows"):
-        if getattr(cfg, name) < 1:
-            raise UserError(f"fit.{name}={getattr(cfg, name)}", "a whole number from 1")
-    if cfg.method == "ewc" and not cfg.old_text:
-        raise UserError(
-            "fit.method=ewc without fit.old_text=",
-            "fit.old_text=FILE, texts of what the model has learned, one a line",
-        )
-    if cfg.method == "ewc" and (cfg.freeze == "encoder" or cfg.task_adapter or cfg.l2_start):
-        raise UserError(
-            "fit.method=ewc with fit.freeze=encoder, fit.task_adapter or fit.l2_start",
-            "one of them: ewc holds weights of the encoder that learn",
-        )
-
-
-def refuse_learning_encoder(cfg: Any) -> None:
-    """Raise UserError for a setting of how the encoder learns, which changes nothing where it is frozen."""
-    defaults = TuneConfig()
-    for name in OF_LEARNING_ENCODER:
-        if (value := getattr(cfg, name)) != (default := getattr(defaults, name)):
-            raise UserError(
-                f"fit.{name}={str(value).lower()} with fit.freeze=encoder",
-                f"fit.{name}={str(default).lower()}, the default: no weight of a frozen encoder learns",
-                "leave one of them out",
-            )
+        method_settings.refuse_learning_encoder(cfg, TuneConfig())
 
 
 @dataclass(frozen=True)
@@ -224,6 +177,9 @@ class MtConfig:
         out: directory to publish: the model, ``scores.json`` and the translations of the test sets.
         checkpoint: model to start from, with a decoder, or an encoder, which then initialises both sides
             and determines the shape; empty for fresh weights of the shape ``model``.
+        encoder, decoder: two models to start from in place of ``checkpoint``: the encoder and the embeddings of the
+            first, the decoder of the second, or its encoder as the decoder; see `xling.training.two_starts`.
+        cross: with two models, the cross-attention is new or from the encoder's self-attention.
         directions: ``src-tgt``; empty for both of every pair in ``data``.
         alpha: exponent of the sampling of pairs by their tokens.
         back_translated: binarised directory of back-translated text over the same vocabulary. Its pairs are
@@ -235,6 +191,9 @@ class MtConfig:
         label_smoothing: share of the target distribution that is spread over all pieces.
         seed: seed of every draw and of fresh weights.
         tokens_per_sample: longest sequence of either side.
+        join: train and translate blocks of neighbouring sentences of a document, see
+            `xling.transfer.translation.documents`; ``data`` is binarised with ``documents=true``, and documents of a
+            test set are divided by lines that are blank on both sides.
         freeze: freeze the ``encoder`` or the ``decoder``, with the embeddings.
         search: settings of translation of the test sets.
         precision: precision of the weights for translation.
@@ -244,6 +203,9 @@ class MtConfig:
     data: str
     out: str
     checkpoint: str = ""
+    encoder: str = ""
+    decoder: str = ""
+    cross: Literal["random", "self"] = "random"
     directions: tuple[Pair, ...] = ()
     alpha: float = 0.7
     back_translated: str = ""
@@ -252,6 +214,7 @@ class MtConfig:
     test: dict[Pair, tuple[str, ...]] = field(default_factory=dict)
     label_smoothing: float = 0.1
     tokens_per_sample: int = 256
+    join: bool = False
     freeze: Literal["none", "encoder", "decoder"] = "none"
     model: ModelConfig = field(default_factory=ModelConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
@@ -259,6 +222,14 @@ class MtConfig:
     precision: Literal["auto", "fp32", "bf16"] = "fp32"
     seed: int = 1
     log: str = "none"
+
+    def __post_init__(self) -> None:
+        """Reject two starts at once.
+
+        Raises:
+            UserError: ``encoder`` without ``decoder``, or beside ``checkpoint``.
+        """
+        check_two(self.encoder, self.decoder, "checkpoint", self.checkpoint)
 
 
 @dataclass(frozen=True)
@@ -272,6 +243,9 @@ class UmtConfig:
         checkpoint: model to start from: an encoder (mmlm, tlm), which initialises both sides, or a model with
             a decoder (mass, mbart, dae); it determines the shape. Empty for fresh weights of the shape
             ``model``.
+        encoder, decoder: two models to start from in place of ``checkpoint``: the encoder and the embeddings of the
+            first, the decoder of the second, or its encoder as the decoder; see `xling.training.two_starts`.
+        cross: with two models, the cross-attention is new or from the encoder's self-attention.
         back: settings of back-translation, see `xling.objectives.umt.UmtConfig`.
         denoise: objective combined with back-translation in every update.
         denoise_settings: settings of ``dae`` or ``mass``; ``schedule`` is the factor on its loss by update,
@@ -293,6 +267,9 @@ class UmtConfig:
     out: str
     pairs: tuple[Pair, ...]
     checkpoint: str = ""
+    encoder: str = ""
+    decoder: str = ""
+    cross: Literal["random", "self"] = "random"
     back: ObjectiveSettings = field(default_factory=dict)
     denoise: Literal["dae", "mass", "none"] = "dae"
     denoise_settings: ObjectiveSettings = field(default_factory=dict)
@@ -308,6 +285,14 @@ class UmtConfig:
     train: TrainConfig = field(default_factory=TrainConfig)
     seed: int = 1
     log: str = "none"
+
+    def __post_init__(self) -> None:
+        """Reject two starts at once.
+
+        Raises:
+            UserError: ``encoder`` without ``decoder``, or beside ``checkpoint``.
+        """
+        check_two(self.encoder, self.decoder, "checkpoint", self.checkpoint)
 
 
 BACK_TRANSLATE_STAGE = "back-translate"
@@ -382,6 +367,9 @@ class TranslateConfig:
         via: pivot language, if the model translates ``src``-``via`` and ``via``-``tgt`` better than the
             pair itself; empty for none.
         search: search settings.
+        join: translate blocks of neighbouring lines together, with a model that was trained so; blank lines divide
+            documents, and so does the end of a ``buffer``.
+        block: most pieces of a block: the ``tokens_per_sample`` of the training.
         buffer: lines that are read and translated together: more are faster, fewer are output sooner.
         batch_tokens: source tokens of a batch.
         precision: precision of the weights; ``auto`` uses bfloat16 if the machine is fast at it.
@@ -392,6 +380,8 @@ class TranslateConfig:
     src: Lang
     tgt: Lang
     via: Lang = ""
+    join: bool = False
+    block: int = ranged(512, COUNT)
     search: Search = field(default_factory=Search)
     buffer: int = 1000
     batch_tokens: int = 2048

@@ -29,6 +29,7 @@ from xling.models.network.transformers_wrapper import SETTINGS_KEY, Transformers
 from xling.models.optim.adamw import NotFiniteError
 from xling.text import vocab
 from xling.transfer import regime
+from xling.transfer.adversary import Adversary
 from xling.transfer.code_switch import RowSwitcher
 from xling.transfer.encode import LabelledRow
 from xling.transfer.heads import TaskModel
@@ -204,6 +205,8 @@ def fine_tune_jointly(
             part.tuned.model.fix_encoder()
     training = _Training(parts, cfg, alpha, title, on_update, saved_states)
     models = [part.tuned.model for part in parts]
+    if cfg.adversary:
+        training.optimizer.adversary = Adversary(cfg, models[0], ckpt, langs)
     training.strategy = STRATEGIES[cfg.method](
         Start(ckpt, lang, cfg, models, training.optimizer.encoder_masters)
     )
@@ -274,6 +277,8 @@ class _Training:
             optimizer = self.optimizer.optimizer.state_dict()
             state = {"epoch": epoch, "step": step, "model": self.models.state_dict(), "optimizer": optimizer}
             state["strategy"] = self.strategy.state()
+            if self.optimizer.adversary:
+                state["adversary"] = self.optimizer.adversary.state_dict()
             self.saved_states.save(len(self.past_updates), {**state, "told": self.past_updates})
 
     def restore(self) -> int:
@@ -288,6 +293,8 @@ class _Training:
         self.models.load_state_dict(state["model"])
         self.optimizer.optimizer.load_state_dict(state["optimizer"])
         self.strategy.restore(state["strategy"])
+        if self.optimizer.adversary:
+            self.optimizer.adversary.load_state_dict(state["adversary"])
         self.past_updates = [tuple(event) for event in state["told"]]
         step: int = state["step"]
         return step
@@ -447,6 +454,8 @@ def _make_update(training: _Training, model: TaskModel, batch: list[Example]) ->
     loss = model.loss(predicted, sample["target"], sample.get("shares"))
     if (added := strategy.added_loss(model, sample, logits, predicted)) is not None:
         loss = loss + added
+    if adversary := training.optimizer.adversary:
+        loss = loss + adversary.loss(model)
     if not torch.isfinite(loss):
         raise UserError(
             f"the loss became {float(loss.detach())} in fine-tuning",
@@ -464,6 +473,8 @@ def _make_update(training: _Training, model: TaskModel, batch: list[Example]) ->
     strategy.add_gradients()
     strategy.before_step()
     optimizer.step()
+    if adversary:
+        adversary.step()
     return float(loss.detach())
 
 

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from xling.core.errors import UserError
 from xling.core.language_tags import fit
 from xling.core.languages import Language
+from xling.corpora.common.archive import lines, open_zip
 from xling.corpora.parallel.sources import (
     EXAMPLE_ROWS,
     PAIR_SOURCES,
@@ -25,7 +26,6 @@ from xling.corpora.parallel.sources import (
     drop_row,
     existing_path,
 )
-from xling.corpora.parallel.sources.archive import lines, open_zip
 from xling.text.document import Ledger
 from xling.text.files import corpus_reader
 from xling.text.files.compressed import MAX_CELL_BYTES

@@ -93,7 +93,7 @@ class _Delimited(_Table):
     ) -> Iterator[Row]:
         """Yield the pairs of a file."""
         lines = corpus_reader.read_lines(path, MAX_CELL_BYTES, keep_bad=True)
-        guess = lambda header: _guess(tuple(header), (context.src, context.tgt))  # noqa: E731 - binds the languages
+        guess = lambda header: guess_columns(tuple(header), (context.src, context.tgt))  # noqa: E731 - binds the languages
         uri = f"{cls.kind}:{path}"
         rows, positions, width = columns.open_rows(lines, uri, cls.delimiter, column_names, guess, (0, 1))
         for number, row in enumerate(rows):
@@ -194,7 +194,7 @@ class Parquet(_Table):
 
 
 @lru_cache(maxsize=1024)
-def _guess(header: tuple[str, ...], langs: tuple[Language, Language]) -> list[int]:
+def guess_columns(header: tuple[str, ...], langs: tuple[Language, Language]) -> list[int]:
     """Return the positions of the source, the target and perhaps the document; [] when a side is not found."""
     sides = [
         columns.find_language(header, lang, codes_of(lang), names)
@@ -208,7 +208,7 @@ def _guess(header: tuple[str, ...], langs: tuple[Language, Language]) -> list[in
 def _wanted(names: Sequence[str], column_names: Sequence[str], context: SourceContext) -> list[str]:
     """Return the names of the source, target and perhaps document field; none when a side is not found."""
     if not column_names:
-        return [names[place] for place in _guess(tuple(names), (context.src, context.tgt))]
+        return [names[place] for place in guess_columns(tuple(names), (context.src, context.tgt))]
     by_key = {name.lower(): name for name in reversed(names)}
     chosen = [by_key.get(name.lower(), "") for name in column_names]
     return chosen if all(chosen) else []

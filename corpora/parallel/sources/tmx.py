@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
 from xling.core.errors import UserError
-from xling.core.languages import script_of
+from xling.corpora.common.archive import open_zip
+from xling.corpora.common.safe_xml import events
 from xling.corpora.parallel.sources import (
     EXAMPLE_ROWS,
     PAIR_SOURCES,
@@ -21,8 +21,7 @@ from xling.corpora.parallel.sources import (
     drop_row,
     existing_path,
 )
-from xling.corpora.parallel.sources.archive import open_zip
-from xling.corpora.parallel.sources.safe_xml import events
+from xling.corpora.parallel.sources.inline import joined, mark_of_code
 from xling.corpora.parallel.sources.tmx_units import split_units
 from xling.corpora.parallel.sources.variants import check_languages, text_in_language
 from xling.text.document import Ledger
@@ -30,15 +29,6 @@ from xling.text.files.compressed import CHUNK_BYTES, read_chunks
 
 # Inline elements whose content is formatting code of the editor, not text (TMX 1.4b, section 2.2).
 _CODE_TAGS = frozenset({"bpt", "ept", "it", "ph", "sub", "ut"})
-_LINE_BREAK = re.compile(
-    r"[\n\r\t]|\\[nrt]\b|\\(?:par|line|tab|cell|row)\b|</?(?:br|p|div|li|td|th|tr|h[1-6])\b", re.IGNORECASE
-)
-_FORMAT = re.compile(
-    r"(?:</?(?:b|i|u|em|strong|span|font|a|sub|sup|small|cf)\b[^>]*>|\\[biu]0?|)", re.IGNORECASE
-)
-_BREAK = "\ufdd0"  # a code point that no text has
-_BREAKS = re.compile(f"{_BREAK}+")
-_UNSPACED = frozenset({"Hani", "Jpan", "Bopo", "Thai", "Laoo", "Khmr", "Mymr", "Tibt"})
 
 
 @PAIR_SOURCES.register("tmx")
@@ -130,29 +120,10 @@ def read_unit(xml: str) -> dict[str, str] | None:
             elif value in _CODE_TAGS and codes:
                 codes.pop()
                 if not codes:
-                    parts.append(_mark_of_code(value, "".join(code_text)))
+                    parts.append(mark_of_code(value, "".join(code_text)))
             elif value == "seg":
                 in_segment = False
-                segments.setdefault(lang, _joined(parts))
+                segments.setdefault(lang, joined(parts))
     except (UserError, UnicodeEncodeError):
         return None
     return segments
-
-
-def _mark_of_code(tag: str, content: str) -> str:
-    """Return what stands for inline code while a segment is put together: it may separate words, or not."""
-    if tag == "sub" or _LINE_BREAK.search(content):
-        return _BREAK
-    return "" if tag in ("bpt", "ept") or _FORMAT.fullmatch(content.strip()) else _BREAK
-
-
-def _joined(parts: list[str]) -> str:
-    """Return the text of a segment; where a code separates two words there is a space, in scripts with spaces."""
-    text = _BREAKS.sub(_separator, "".join(parts))
-    return " ".join(text.split())
-
-
-def _separator(gap: re.Match[str]) -> str:
-    before, after = gap.string[: gap.start()][-1:], gap.string[gap.end() :][:1]
-    is_between_words = before.isalnum() and after.isalnum()
-    return " " if is_between_words and not {script_of(before), script_of(after)} <= _UNSPACED else ""

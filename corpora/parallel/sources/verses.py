@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xling.core.errors import UserError
+from xling.corpora.common.safe_xml import events, open_xml
 from xling.corpora.parallel.sources import (
     EXAMPLE_ROWS,
     PAIR_SOURCES,
@@ -20,9 +21,8 @@ from xling.corpora.parallel.sources import (
     Row,
     SourceContext,
     drop_row,
-    existing_path,
 )
-from xling.corpora.parallel.sources.safe_xml import events, open_xml
+from xling.corpora.parallel.sources.units import joined_rows, two_files
 from xling.text.document import Ledger
 from xling.text.files import corpus_reader
 from xling.text.files.compressed import MAX_CELL_BYTES
@@ -35,11 +35,8 @@ class Verses(PairReader):
     @classmethod
     def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
         """Return one source of two files."""
-        given = rest.split("+")
-        if len(given) != 2:
-            raise UserError(f"source 'verses:{rest}' names {len(given)} files", "two: verses:SRC+TGT")
-        src, tgt = existing_path(given[0]), existing_path(given[1])
-        return [PairSource(f"verses:{rest}", (src, tgt), lambda ledger: verse_rows(src, tgt, ledger))]
+        files = two_files("verses", rest)
+        return [PairSource(f"verses:{rest}", files, lambda ledger: verse_rows(files, ledger))]
 
     @classmethod
     def example(cls) -> PairSourceExample:
@@ -52,19 +49,10 @@ class Verses(PairReader):
         return PairSourceExample("{folder}/en.tsv+{folder}/sw.tsv", rows, files)
 
 
-def verse_rows(src: Path, tgt: Path, ledger: Ledger) -> Iterator[Row]:
+def verse_rows(files: tuple[Path, Path], ledger: Ledger) -> Iterator[Row]:
     """Yield the verses that both files have, in the order of the source; the others are dropped by name."""
-    src_verses, tgt_verses = read_verses(src, ledger), read_verses(tgt, ledger)
-    if not src_verses.keys() & tgt_verses.keys():
-        raise UserError(f"{src} and {tgt} share no verse number", "two files with the same numbering")
-    for number, text in src_verses.items():
-        if number in tgt_verses:
-            yield text, tgt_verses[number], number.split(".")[0]
-        else:
-            drop_row(ledger, "missing_side", f"{src}/{number}", text)
-    for number, text in tgt_verses.items():
-        if number not in src_verses:
-            drop_row(ledger, "missing_side", f"{tgt}/{number}", text)
+    for number, src, tgt in joined_rows(files, read_verses, "verse numbers", ledger):
+        yield src, tgt, number.split(".")[0]
 
 
 def read_verses(path: Path, ledger: Ledger) -> dict[str, str]:

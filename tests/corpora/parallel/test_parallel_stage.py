@@ -40,7 +40,7 @@ def build(folder, source, **more):
 
 @pytest.fixture
 def pairs():
-    good = list(para("en", "de", 300, 1))
+    good = list(para("en", "de", 150, 1))
     bad = [("", "leer"), ("Same here", "Same here"), good[0], ("Built in 1984 here.", "Gebaut hier 1948.")]
     return [*good, *bad]
 
@@ -77,13 +77,13 @@ def test_a_rerun_does_nothing_and_other_text_or_settings_are_refused(tmp_path, p
     assert "up to date" in build(tmp_path, [source])[1]
     with pytest.raises(UserError, match=r"finished and was made with other .*seed=1, now 2.*overwrite=true"):
         build(tmp_path, [source], seed=2)
-    write(tmp_path, pairs[:200])
+    write(tmp_path, pairs[:100])
     with pytest.raises(UserError, match=r"text\.en has other content; .*overwrite=true"):
         build(tmp_path, [source])
     assert (cfg.directory / manifest.FILE_NAME).stat().st_mtime_ns == stamp
     monkeypatch.setenv(manifest.OVERWRITE_VARIABLE, "true")
     assert "up to date" not in build(tmp_path, [source])[1]
-    assert json.loads((cfg.directory / "stats.json").read_text())["ledger"]["seen"]["read"] == 200
+    assert json.loads((cfg.directory / "stats.json").read_text())["ledger"]["seen"]["read"] == 100
 
 
 def test_the_same_files_at_another_path_are_the_same_corpus(tmp_path, pairs):
@@ -95,7 +95,7 @@ def test_the_same_files_at_another_path_are_the_same_corpus(tmp_path, pairs):
         (tmp_path / f"text.{lang}").unlink()
     assert "up to date" in build(tmp_path, [source])[1]
     assert (cfg.directory / manifest.FILE_NAME).stat().st_mtime_ns == stamp
-    write(tmp_path / "moved", pairs[:200])
+    write(tmp_path / "moved", pairs[:100])
     with pytest.raises(UserError, match=r"moved/text\.en has other content; .*overwrite=true"):
         build(tmp_path, [source])
 
@@ -322,7 +322,7 @@ def test_settings_are_checked(changes, message):
 
 
 def test_killed_at_many_renames_it_ends_in_the_same_bytes(tmp_path):
-    pairs = list(para("en", "de", 1000, 1))
+    pairs = list(para("en", "de", 240, 1))
     sources = ",".join(write(tmp_path, pairs[i::4], f"p{i}") for i in range(4))
     command, out = ["corpus", "parallel", "pair=en-de", f"source={sources}"], tmp_path / "killed"
     modules = "polars,xling.corpora.parallel.build"

@@ -307,6 +307,7 @@ def tracer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     counters.clear()
     yield counters
     encoder_module._compiled_layer.cache_clear()
+    torch._dynamo.reset()  # graphs hold their layers
 
 
 def pair_of(**settings: Any) -> tuple[EncoderModel, EncoderModel]:
@@ -328,23 +329,21 @@ def same_gradients(model: EncoderModel, compiled: EncoderModel, batch: dict[str,
 # torch's own, from its tracer.
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 @pytest.mark.parametrize(
-    ("settings", "graphs"), [({"pre_norm": True, "positions": "relative"}, 1), (MODERN, 2)]
+    ("settings", "graphs"),
+    [
+        ({"pre_norm": True, "positions": "relative", "dropout": 0.2, "attention_dropout": 0.1}, 1),
+        (MODERN, 2),
+    ],
 )
 def test_a_whole_layer_compiles_without_a_break_once_for_all_batches(
     tracer: Any, settings: dict[str, Any], graphs: int
 ) -> None:
-    """A layer with a window has a graph of its own."""
+    """A layer with a window has a graph of its own; a compiled layer drops what the layer drops."""
     model, compiled = pair_of(**settings)
-    for lengths in ([10, 10, 4], [12, 12], [14, 14, 14, 5, 2], [20, 20, 20]):
+    for lengths in ([10, 10, 4], [12, 12], [14, 14, 14, 5, 2]):
         same_gradients(model, compiled, batch_of(lengths))
     assert not tracer["graph_break"]
     assert tracer["stats"]["unique_graphs"] == graphs, "a layer was compiled anew"
-
-
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
-def test_a_compiled_layer_drops_what_the_layer_drops(tracer: Any) -> None:
-    same_gradients(*pair_of(dropout=0.2, attention_dropout=0.1), batch_of([10, 10, 4]))
-    assert tracer["stats"]["unique_graphs"] == 1 and not tracer["graph_break"]
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")

@@ -1,7 +1,4 @@
-"""The table of commands: names of modules as text, so that `xling --help` and a pool worker import nothing heavy.
-
-Another package adds a command by an entry point ``command.FIRST.SECOND``, see `xling.core.registry`.
-"""
+"""The table of commands: names of modules as text, so that `xling --help` and a pool worker import nothing heavy."""
 
 from __future__ import annotations
 
@@ -105,6 +102,13 @@ COMMANDS: tuple[Stage, ...] = (
         run="xling.corpora.inspect.why:run",
         positional="query",
         help="explain why a document or a line was dropped from a corpus",
+    ),
+    Stage(
+        "corpus audit",
+        config="xling.corpora.audit.stage:AuditConfig",
+        run="xling.corpora.audit.stage:run",
+        positional="corpus",
+        help="make a page on which people judge a sample of a corpus, and count their answers",
     ),
     Stage(
         "corpus score",

@@ -51,6 +51,8 @@ class Manifest:
         inputs: path as given -> SHA-256 digest of the file, or of the directory's manifest or files.
         counts: numbers by name, for example per language and per drop reason; JSON-ready.
         files: path relative to the directory -> ``{"bytes": int, "sha256": str}``.
+        amended: the same of files that a later command has written again, see
+            `xling.core.output.amend`; no part of the identity.
         code_version: version of xling, digest of its code, and commit; see `xling.core.output.source_version`.
         seconds: wall time of the stage.
         peak_memory_mb: peak resident memory of the process, MiB.
@@ -64,6 +66,7 @@ class Manifest:
     code_version: str = ""
     seconds: float = 0.0
     peak_memory_mb: float = 0.0
+    amended: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def digest(self) -> str:
         """Return a SHA-256 over stage, configuration, inputs and files: equal for byte-equal results."""
@@ -155,7 +158,9 @@ def check_as_published(path: Path) -> None:
     folder = next((f for f in list(real.parents)[:MAX_LEVELS_UP] if (f / FILE_NAME).is_file()), None)
     published = folder and _read_once(folder, *digests.identity(folder / FILE_NAME))
     if folder and published and published.stage not in EXPORTS:
-        recorded = published.files.get(real.relative_to(folder).as_posix(), {}).get("sha256")
+        recorded = (
+            (published.files | published.amended).get(real.relative_to(folder).as_posix(), {}).get("sha256")
+        )
         if recorded and digests.of_file(path) != recorded:
             raise _changed(path, digests.of_file(path), recorded, published.stage)
 
@@ -232,7 +237,7 @@ def verify(directory: Path) -> Manifest:
         UserError: a file is missing, or has another size or digest than recorded.
     """
     manifest = read(directory)
-    for name, recorded in manifest.files.items():
+    for name, recorded in (manifest.files | manifest.amended).items():
         path = directory / name
         if not path.is_file():
             raise UserError(
@@ -249,10 +254,16 @@ def verify(directory: Path) -> Manifest:
     num_unknown = digests.num_bytes_unknown([directory / name for name in manifest.files])
     if num_unknown > LONG_CHECK:
         _print_note(f"{directory}: {num_unknown / 1e9:.1f} GB are checked once (verify=never leaves it out)")
-    for name, recorded in manifest.files.items():
+    for name, recorded in (manifest.files | manifest.amended).items():
         if (actual := digests.of_file(directory / name)) != recorded["sha256"]:
             raise _changed(directory / name, actual, recorded["sha256"], manifest.stage)
     return manifest
+
+
+def write(directory: Path, manifest: Manifest) -> None:
+    """Write the manifest of a directory."""
+    values = {name: value for name, value in manifest.__dict__.items() if name != "amended" or value}
+    write_atomic(directory / FILE_NAME, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
 
 
 def write_atomic(path: Path, text: str) -> None:
@@ -429,8 +440,7 @@ def publish(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> 
         seconds=round(time.perf_counter() - start, 3),
         peak_memory_mb=peak_memory_mb(),
     )
-    text = json.dumps(manifest.__dict__, indent=1, ensure_ascii=False)
-    (temporary / FILE_NAME).write_text(text + "\n", encoding="utf-8")
+    write(temporary, manifest)
     is_damaged = (out / FILE_NAME).is_file() and not is_as_published(out)
     if kept_path := atomic_swap.swap(temporary, out, keep_old=not may_overwrite() and is_damaged):
         _print_note(f"the damaged output is kept as {kept_path}; delete it when it is not needed")

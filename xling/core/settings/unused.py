@@ -55,6 +55,7 @@ _TRAINING = (
     Condition("train.snapshot_state", lambda c: c.train.snapshots, "train.snapshots="),
 )
 _ENCODER = Condition("layer pooling", lambda c: c.checkpoint, "checkpoint=")
+_CROSS = Condition("cross", lambda c: c.decoder, "encoder= and decoder=")
 _IMPORT = (Condition("init", lambda c: c.extend_vocab, "extend_vocab="),)
 
 CONDITIONS: dict[str, tuple[Condition, ...]] = {
@@ -93,9 +94,11 @@ CONDITIONS: dict[str, tuple[Condition, ...]] = {
         Condition("alm.max_rate", lambda c: c.alm.rate is None, "no alm.rate="),
         Condition("seed", lambda c: c.mode != "alm", "mode=dictionary or documents; else alm.seed="),
     ),
+    "binarize": (Condition("documents", lambda c: c.pairs or c.rows, "pairs.SRC-TGT="),),
     "corpus halves": (Condition("seed", lambda c: c.cut == "random", "cut=random"),),
     "pretrain": (
         *_TRAINING,
+        _CROSS,
         Condition("init_noise", lambda c: c.init_tiled, "init_tiled=true"),
         Condition("init_layers", lambda c: c.init, "init="),
         Condition(
@@ -113,6 +116,7 @@ CONDITIONS: dict[str, tuple[Condition, ...]] = {
     ),
     "finetune mt": (
         *_TRAINING,
+        _CROSS,
         *_search(lambda c: c.test, "test.SRC-TGT="),
         Condition("precision", lambda c: c.test, "test.SRC-TGT="),
         Condition("back_share tag", lambda c: c.back_translated, "back_translated="),
@@ -120,10 +124,11 @@ CONDITIONS: dict[str, tuple[Condition, ...]] = {
     "finetune generate": _search(lambda c: c.test, "test.LANG="),
     "umt": (
         *_TRAINING,
+        _CROSS,
         *_search(lambda c: c.test, "test.SRC-TGT="),
         Condition("denoise_settings", lambda c: c.denoise != "none", "denoise=dae or mass"),
     ),
-    "translate": _search(),
+    "translate": (Condition("block", lambda c: c.join, "join=true"), *_search()),
     "back-translate": _search(),
     "bli": (Condition("cues.encoder", lambda c: c.encoder, "encoder="),),
     "label": (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -15,6 +16,7 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.settings.config import from_dict
 from xling.data.symbols import Symbols
+from xling.models import parts
 from xling.models.files.model_folder import (
     ENCODER,
     FOREIGN,
@@ -49,6 +51,7 @@ SHAPES = {ENCODER: EncoderConfig, SEQ2SEQ: Seq2SeqConfig}
 BY_TOKEN = (
     "encoder.tokens.weight",
     "encoder.tokens.bytes",
+    "decoder.words.weight",
     "lm_head.bias",
     "decoder.head.bias",
     "decoder.head.weight",
@@ -248,6 +251,12 @@ def _load(
         spelling = {k: v for k, v in state["weights"].items() if k == "encoder.tokens.bytes"}
         model.load_state_dict(spelling, strict=False)
         return model, state["langs"]
+    if kind == ENCODER and (frozen := parts.frozen_encoders(SimpleNamespace(**state["shape"]))):
+        raise UserError(
+            f"{path} reads a frozen encoder ({', '.join(f'model.{n}={folder}' for n, folder in frozen.items())})",
+            "translation with it: xling translate, xling eval of texts to write",
+            "give the frozen encoder or another model for vectors, labels and further encoders",
+        )
     weights = {k: v for k, v in state["weights"].items() if kind == SEQ2SEQ or not k.startswith("decoder.")}
     missing, unexpected = model.load_state_dict(weights, strict=False)
     fresh = {name for name in missing if name.startswith("lm_head.")} if is_fine_tuned(directory) else set()
@@ -264,6 +273,7 @@ def start_from(
     data: Path,
     leave_embeddings: bool,
     layers: Sequence[int] = (),
+    encoder_only: bool = False,
 ) -> None:
     """Copy the weights of a published model into ``model``.
 
@@ -279,27 +289,23 @@ def start_from(
         leave_embeddings: if the vocabularies differ, keep the model's own embeddings and output bias.
         layers: layers of the published encoder, from 0 at the bottom, for those of ``model`` in order; empty
             for all.
+        encoder_only: take only the encoder of a model with a decoder.
 
     Raises:
         UserError: the model does not exist or has another shape, other language embeddings, or another
             vocabulary.
     """
     is_tuned = is_fine_tuned(directory)
-    both = isinstance(model, Seq2SeqModel) and not is_tuned and has_decoder(directory)
-    old, old_langs = (
-        load_body(directory)
-        if is_tuned
-        else _load(directory, Seq2SeqModel if both else EncoderModel, 0.0, False)
-    )
+    both = isinstance(model, Seq2SeqModel) and not (encoder_only or is_tuned) and has_decoder(directory)
+    old, old_langs = _start(directory, both)
     if vocab_digest(directory) != vocab_digest(data) and not leave_embeddings:
         check_vocabulary(vocab_digest(directory), data, directory)
     if model.encoder.langs is not None:
         check_langs(old_langs, langs, directory)
     check_settings(model.cfg, old.cfg, both, directory)
-    tied = tied_of(model.cfg)
-    ours, theirs = model.state_dict(), {k: v for k, v in old.state_dict().items() if k not in tied}
-    if is_tuned:  # its LM head is fresh, as that of the new model
-        theirs = {name: weight for name, weight in theirs.items() if not name.startswith("lm_head.")}
+    # Of a fine-tuned model the LM head is fresh, as that of the new one.
+    left = (*tied_of(model.cfg), *(["lm_head."] if is_tuned else []))
+    ours, theirs = model.state_dict(), {k: v for k, v in old.state_dict().items() if not k.startswith(left)}
     if layers:
         theirs = _with_layers(theirs, layers, len(model.encoder.layers), directory)
     if not leave_embeddings:
@@ -320,6 +326,13 @@ def start_from(
     model.load_state_dict({k: v for k, v in theirs.items() if k not in excluded}, strict=False)
     if isinstance(model, Seq2SeqModel) and not both:
         initialise_decoder(model)
+
+
+def _start(directory: Path, with_decoder: bool) -> tuple[EncoderModel, list[str]]:
+    """Load the model that another one starts from, with its decoder or without."""
+    if is_fine_tuned(directory):
+        return load_body(directory)
+    return _load(directory, Seq2SeqModel if with_decoder else EncoderModel, 0.0, False)
 
 
 def _with_layers(

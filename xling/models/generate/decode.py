@@ -62,6 +62,13 @@ def allowed_tokens(symbols: Symbols, pieces: Bool[Tensor, " vocab"] | None = Non
     return allowed
 
 
+def _common_end(tgt_langs: Int[Tensor, " batch"], symbols: Symbols) -> int:
+    """Return the id that ends every output of a batch; documents of a batch are of one language."""
+    langs = {*tgt_langs.tolist()} if symbols.documents else {0}
+    assert len(langs) == 1, "documents of several target languages in a batch"
+    return symbols.end(langs.pop())
+
+
 @contextmanager
 def evaluation_mode(model: Seq2SeqModel) -> Iterator[None]:
     """Disable dropout and gradients and pack weights inside the block; restore the model's mode afterwards."""
@@ -255,7 +262,9 @@ class _BeamSearch:
         max_lengths = (search.max_len_a * lengths + search.max_len_b).long().clamp(max=longest)
         self.limits, self.langs = max_lengths.clamp(min=1), tgt_langs
         self.project = _head_projection(model.decoder.head.weight, model.decoder.head.bias)
+        self.end = _common_end(tgt_langs, symbols)
         self.barred_tokens = ~allowed_tokens(symbols, pieces).to(device)
+        self.barred_tokens[self.end] = False
         self.barred_runs = find_true_runs(self.barred_tokens)
         self.sources = torch.arange(len(lengths), device=device)  # their indices in the batch
         is_real = torch.arange(int(lengths.max()), device=device) < lengths[:, None]
@@ -298,8 +307,10 @@ class _BeamSearch:
         """Return the predictions after the token at position ``step`` of each hypothesis, float32 (S, W, V)."""
         decoder = self.model.decoder
         num, width = self.tokens.shape[:2]
+        if (fused := getattr(self.model, "fused", None)) is not None:
+            fused.select(self.sources.tolist(), width)
         langs = self.langs[:, None].expand(num, width).flatten()
-        words = self.model.encoder.tokens(self.tokens[:, :, -1].flatten())
+        words = self.model.read(self.tokens[:, :, -1].flatten())
         x = decoder.embed(words, torch.full_like(langs, step), langs)
         num_slots = self.ancestors.shape[2]
         is_self = torch.eye(width, dtype=torch.bool, device=x.device).expand(num, width, width)
@@ -353,12 +364,12 @@ class _BeamSearch:
                 logits[..., begin:stop] = -torch.inf
         else:
             logits.masked_fill_(self.barred_tokens, -torch.inf)
-        end_logits = logits[..., EOS].clone()
+        end_logits = logits[..., self.end].clone()
         if step < search.min_len:
-            logits[..., EOS] = -torch.inf
+            logits[..., self.end] = -torch.inf
         if bool((is_too_long := self.limits <= step).any()):  # regardless of the minimum length
             logits[is_too_long] = -torch.inf
-            logits[is_too_long, :, EOS] = end_logits[is_too_long]
+            logits[is_too_long, :, self.end] = end_logits[is_too_long]
         num, width, size = logits.shape
         count = min(2 * search.beam, size) if search.beam > 1 else 1
         if search.sample:
@@ -384,7 +395,7 @@ class _BeamSearch:
     def _store_finished(self, scores: Tensor, parents: Tensor, tokens: Tensor, step: int) -> None:
         """Store the hypotheses that end among the best ``beam`` candidates, and mark sentences that are done."""
         beam = self.search.beam
-        is_end = (tokens[:, :beam] == EOS) & scores[:, :beam].isfinite() & ~self.done[:, None]
+        is_end = (tokens[:, :beam] == self.end) & scores[:, :beam].isfinite() & ~self.done[:, None]
         if bool(is_end.any()):
             rows, columns = is_end.nonzero().unbind(1)
             outputs = self.tokens[rows, parents[rows, columns], 1 + self.num_start_tokens :].cpu().numpy()
@@ -402,7 +413,7 @@ class _BeamSearch:
     def _advance(self, scores: Tensor, parents: Tensor, tokens: Tensor) -> None:
         """Continue with the best ``beam`` candidates that do not end."""
         count = scores.shape[1]
-        priority = torch.arange(count, device=scores.device) + count * (tokens == EOS)
+        priority = torch.arange(count, device=scores.device) + count * (tokens == self.end)
         best = priority.topk(min(self.search.beam, count), largest=False).indices
         self.scores, parents, tokens = (x.gather(1, best) for x in (scores, parents, tokens))
         rows = torch.arange(len(scores), device=scores.device)[:, None]

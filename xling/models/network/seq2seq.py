@@ -278,6 +278,7 @@ class Seq2SeqModel(EncoderModel):
     def __init__(self, cfg: Seq2SeqConfig, vocab_size: int, num_langs: int = 0) -> None:
         super().__init__(cfg, vocab_size, num_langs)
         self.decoder = Decoder(cfg, self.encoder.tokens.weight, num_langs)
+        parts.connect(self)
 
     def forward(
         self,
@@ -304,13 +305,19 @@ class Seq2SeqModel(EncoderModel):
         elif "seen" in decoder:
             memory = memory[decoder["seen"]]
         out: Tensor = self.decoder(
-            self.encoder.tokens(decoder["tokens"]),
+            self.read(decoder["tokens"]),
             memory,
             decoder["positions"],
             decoder["langs"],
             decoder["runs"],
             cross,
         )
+        return out
+
+    def read(self, tokens: Int[Tensor, " tokens"]) -> Float[Tensor, "tokens dim"]:
+        """Return the word vectors (M, D) of tokens that the decoder reads, (M,)."""
+        own = getattr(self.decoder, "words", None)  # of `xling.models.parts.decoder_embeddings`
+        out: Tensor = (self.encoder.tokens if own is None else own)(tokens)
         return out
 
     def loss(
@@ -356,6 +363,8 @@ def initialise_decoder(model: Seq2SeqModel) -> None:
             getattr(decoder, name).load_state_dict(part.state_dict())
     for encoder_layer, layer in zip(encoder.layers, decoder.layers, strict=False):
         layer.load_state_dict(encoder_layer.state_dict(), strict=False)
+    if (own := getattr(decoder, "words", None)) is not None:
+        own.weight.copy_(encoder.tokens.weight)
     if isinstance(decoder.head.bias, nn.Parameter):
         decoder.head.bias.copy_(model.lm_head.bias)
     if isinstance(decoder.head, LMHead):

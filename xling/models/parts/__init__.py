@@ -24,10 +24,12 @@ class Part:
         setting: made by `xling.models.model_setting.setting`; its default adds nothing.
         has_pieces: whether every piece keeps a vector of its own at the input. If not, `xling trim` has nothing to
             take off. A module in place of the embeddings may have ``spell(symbols)``, which is given the dictionary.
+        is_frozen: whether the value is the folder of a frozen encoder that the model reads.
     """
 
     setting: Any
     has_pieces: ClassVar[bool] = True
+    is_frozen: ClassVar[bool] = False
 
     def check(self, cfg: Any, value: Any) -> None:
         """Check that the part fits the settings ``cfg`` of a model.
@@ -44,7 +46,9 @@ class Part:
                 ``final_norm``.
             value: value of the setting, not its default.
         """
-        raise NotImplementedError
+
+    def connect(self, model: Any, value: Any) -> None:
+        """Add what concerns both sides of a new model with a decoder, in place; the arguments as for `attach`."""
 
 
 PARTS: Registry[type[Part]] = Registry("model setting", __name__, "part")
@@ -60,6 +64,21 @@ def without_pieces(shape: Mapping[str, Any]) -> str:
     return next((name for name, default in lacking if shape.get(name, default) != default), "")
 
 
+def value(cfg: Any, name: str) -> Any:
+    """Return the value of a part's setting, its default where the settings ``cfg`` do not have it."""
+    return getattr(cfg, name, PARTS[name].setting.default)
+
+
+def frozen_encoders(cfg: Any) -> dict[str, str]:
+    """Return the folders of the frozen encoders that a model reads, by setting.
+
+    Args:
+        cfg: its settings.
+    """
+    folders = {name: value(cfg, name) for name, part in PARTS.items() if part.is_frozen}
+    return {name: folder for name, folder in folders.items() if folder}
+
+
 def check(cfg: Any) -> None:
     """Check every part whose setting is not at its default against the other settings; raises UserError."""
     for part, value in _used(cfg):
@@ -73,6 +92,13 @@ def attach(side: Any) -> None:
         part.attach(side, value)
 
 
+def connect(model: Any) -> None:
+    """Apply what the parts in use do to a model with both sides."""
+    for part, value in _used(model.cfg):
+        part.connect(model, value)
+
+
 def _used(cfg: Any) -> list[tuple[Part, Any]]:
-    values = [(part, getattr(cfg, name)) for name, part in PARTS.items()]
+    # An encoder's configuration has no settings of a decoder.
+    values = [(part, getattr(cfg, name, part.setting.default)) for name, part in PARTS.items()]
     return [(part(), value) for part, value in values if value != part.setting.default]

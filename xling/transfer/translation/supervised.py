@@ -20,25 +20,71 @@ from xling.core.progress import Progress
 from xling.text.tokenizers.bleu_words import bleu_tokeniser
 from xling.transfer import plans
 from xling.transfer.settings import MtConfig
-from xling.transfer.translation import train_and_score
+from xling.transfer.translation import documents, train_and_score
 from xling.transfer.translation.translate import Translator
 
 
 def score_test_set(
-    translator: Translator, pair: str, sources: Sequence[str], references: Sequence[str], folder: Path
+    translator: Translator,
+    pair: str,
+    sources: Sequence[str],
+    references: Sequence[str],
+    folder: Path,
+    block: int = 0,
 ) -> dict[str, object]:
     """Score a test set by BLEU and chrF with sacreBLEU's signature; write the translations to ``folder``.
 
     Words are split as `xling.text.tokenizers.bleu_words.bleu_tokeniser` says.
     """
     src, tgt = split_pair(pair)
+    if block:
+        return _score_documents(
+            documents.DocumentTranslator(translator, block), pair, sources, references, folder
+        )
     source_parts = [
         translator.split_text(text) for text in sources
     ]  # a line that exceeds the model's positions has several parts
     with Progress(f"translate {pair}", sum(map(len, source_parts)), "parts") as progress:
         outputs = translator.translate_parts(source_parts, src, tgt, lambda num, _: progress.update(num))
     (folder / f"test.{pair}.txt").write_text("".join(f"{line}\n" for line in outputs), encoding="utf-8")
-    return bleu_and_chrf(outputs, references, tgt)
+    lines_of_documents = (
+        documents.documents_of(pair, sources, references) if not all(map(str.strip, sources)) else []
+    )
+    return bleu_and_chrf(outputs, references, tgt) | _of_documents(
+        outputs, references, lines_of_documents, tgt
+    )
+
+
+def _score_documents(
+    translator: documents.DocumentTranslator,
+    pair: str,
+    sources: Sequence[str],
+    references: Sequence[str],
+    folder: Path,
+) -> dict[str, object]:
+    """Score a test set that is translated in blocks; blank lines are no sentences."""
+    src, tgt = split_pair(pair)
+    lines_of_documents = documents.documents_of(pair, sources, references)
+    outputs = translator(sources, src, tgt)
+    (folder / f"test.{pair}.txt").write_text("".join(f"{line}\n" for line in outputs), encoding="utf-8")
+    return {
+        **bleu_and_chrf(outputs, references, tgt),
+        **_of_documents(outputs, references, lines_of_documents, tgt),
+        "blocks": translator.blocks,
+        "uneven_blocks": translator.uneven,
+    }
+
+
+def _of_documents(
+    outputs: Sequence[str], references: Sequence[str], lines_of_documents: Sequence[Sequence[int]], lang: str
+) -> dict[str, object]:
+    """Return d-BLEU and the number of documents, and BLEU and chrF of the lines with text; empty without documents."""
+    if not lines_of_documents:
+        return {}
+    numbers = [number for lines in lines_of_documents for number in lines]
+    sentences = bleu_and_chrf([outputs[n] for n in numbers], [references[n] for n in numbers], lang)
+    bleu = documents.document_bleu(outputs, references, lines_of_documents, lang)
+    return sentences | {"document_bleu": bleu, "documents": len(lines_of_documents)}
 
 
 def bleu_and_chrf(outputs: Sequence[str], references: Sequence[str], lang: str) -> dict[str, object]:
@@ -67,15 +113,25 @@ def score_tests(
 ) -> dict[str, Any]:
     """Return the scores of every test set; write the translations to ``folder``."""
     translator = Translator(model, cfg.search, precision=cfg.precision)
-    return {pair: score_test_set(translator, pair, *two, folder) for pair, two in tests.items()}
+    block = cfg.tokens_per_sample if cfg.join else 0
+    return {pair: score_test_set(translator, pair, *two, folder, block) for pair, two in tests.items()}
 
 
 def format_scores(scores: dict[str, Any]) -> str:
     """Format the scores of the test sets, one per line."""
     return "\n".join(
-        f"{pair}: BLEU {result['bleu']:.2f}, chrF {result['chrf']:.2f} ({result['signature']})"
+        f"{pair}: BLEU {result['bleu']:.2f}, chrF {result['chrf']:.2f}{_format_documents(result)} "
+        f"({result['signature']})"
         for pair, result in scores.items()
     )
+
+
+def _format_documents(result: Mapping[str, Any]) -> str:
+    """Format what is counted of documents; empty if there are none."""
+    if "documents" not in result:
+        return ""
+    uneven = f", {result['uneven_blocks']} of {result['blocks']} blocks uneven" if "blocks" in result else ""
+    return f", d-BLEU {result['document_bleu']:.2f} of {result['documents']} documents{uneven}"
 
 
 STAGE = train_and_score.TranslationStage[MtConfig](

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from xling.core import languages
+from xling.core.output.command_result import tell
 from xling.core.progress import Progress
 from xling.models.files import model_weights
 from xling.models.generate.decode import generate_all
@@ -28,6 +29,7 @@ from xling.training import memory
 from xling.transfer import checks
 from xling.transfer.encode import encode_pieces
 from xling.transfer.settings import TranslateConfig
+from xling.transfer.translation.documents import DocumentTranslator
 
 if TYPE_CHECKING:
     from jaxtyping import Int
@@ -177,7 +179,10 @@ def read_lines(stream: Iterable[bytes]) -> Iterator[str]:
 
 
 def translate_lines(
-    translator: Translator, lines: Iterable[str], cfg: TranslateConfig, write: Callable[[str], Any]
+    translator: Translator | DocumentTranslator,
+    lines: Iterable[str],
+    cfg: TranslateConfig,
+    write: Callable[[str], Any],
 ) -> int:
     """Translate lines in blocks of ``cfg.buffer`` and write each block at once; return the number of lines."""
     stream, count, num_tokens_so_far, started_at = iter(lines), 0, 0, time.perf_counter()
@@ -208,6 +213,7 @@ def run(cfg: TranslateConfig) -> None:
     if cfg.threads:
         torch.set_num_threads(cfg.threads)
     translator = Translator(Path(cfg.checkpoint), cfg.search, cfg.batch_tokens, cfg.precision)
+    of_documents = DocumentTranslator(translator, cfg.block) if cfg.join else None
     out = sys.stdout
 
     def write(text: str) -> None:
@@ -215,4 +221,6 @@ def run(cfg: TranslateConfig) -> None:
         out.flush()
 
     with memory.kept():
-        translate_lines(translator, read_lines(sys.stdin.buffer), cfg, write)
+        translate_lines(of_documents or translator, read_lines(sys.stdin.buffer), cfg, write)
+    if of_documents and of_documents.uneven:
+        tell(f"xling translate: {of_documents.report()}")

@@ -1,0 +1,204 @@
+"""Files of office programs: XML inside a zip archive, with its members and sizes capped while they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from posixpath import dirname, join, normpath
+from urllib.parse import unquote
+from zipfile import ZipFile
+
+from xling.core.errors import UserError
+from xling.corpora.common.archive import open_zip
+from xling.corpora.common.safe_xml import Event, events
+
+MAX_MEMBERS, MAX_MEMBER_BYTES, MAX_TOTAL_BYTES = 20_000, 1 << 28, 1 << 31
+_WORD_DELETED = frozenset({"del", "moveFrom", "Fallback"})
+_ODT_SKIPPED = frozenset(
+    {"tracked-changes", "annotation", "note", "ruby-text", "forms", "index-title-template"}
+)
+
+Block = str | list[list[str]]
+"""A paragraph, or the rows of a table."""
+
+
+@contextmanager
+def open_packed(path: Path) -> Iterator[ZipFile]:
+    """Provide the archive of one document.
+
+    Raises:
+        UserError: no such archive, a harmful one, or more members or bytes than a document has.
+    """
+    with open_zip(path) as archive:
+        sizes = [member.file_size for member in archive.infolist()]
+        if len(sizes) > MAX_MEMBERS or sum(sizes) > MAX_TOTAL_BYTES:
+            raise UserError(
+                f"{path} holds {len(sizes):,} members of {sum(sizes):,} bytes",
+                f"at most {MAX_MEMBERS:,} and {MAX_TOTAL_BYTES:,}",
+                "do not trust this file",
+            )
+        yield archive
+
+
+def read_member(archive: ZipFile, name: str, max_bytes: int = MAX_MEMBER_BYTES) -> bytes:
+    """Return the bytes of a member.
+
+    Raises:
+        UserError: there is no such member, or it is larger than ``max_bytes``.
+    """
+    if name not in archive.NameToInfo:
+        raise UserError(
+            f"{archive.filename} holds no {name}", "a file as its program writes it", "save it again"
+        )
+    with archive.open(name) as member:
+        data = member.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise UserError(f"{archive.filename}: {name} has over {max_bytes:,} bytes", fix="cut the file in two")
+    return data
+
+
+def member_events(archive: ZipFile, name: str) -> Iterator[Event]:
+    """Yield the XML events of a member.
+
+    Raises:
+        UserError: as `read_member` and `safe_xml.events`.
+    """
+    if name not in archive.NameToInfo:
+        raise UserError(
+            f"{archive.filename} holds no {name}", "a file as its program writes it", "save it again"
+        )
+    with archive.open(name) as member:
+        yield from events(member, f"{archive.filename}: {name}")
+
+
+def docx_blocks(path: Path) -> Iterator[Block]:
+    """Yield paragraphs and tables of a Word document (.docx) in order: insertions, links and text boxes too.
+
+    Deleted text, and the headers, footers, notes and comments outside of the body, are left out. A table inside a
+    table belongs to the cell that holds it.
+
+    Raises:
+        UserError: no such document, or a damaged one.
+    """
+    with open_packed(path) as archive:
+        skipped, is_text = 0, False
+        texts: list[list[str]] = []
+        tables: list[list[list[list[str]]]] = []
+        for kind, name, attributes in member_events(archive, "word/document.xml"):
+            if kind == "text":
+                if is_text and texts and not skipped:
+                    texts[-1].append(name)
+            elif name in _WORD_DELETED:
+                skipped += 1 if kind == "start" else -1
+            elif kind == "start":
+                is_text = name == "t"
+                _word_start(name, attributes, texts, tables)
+            else:
+                is_text = False
+                yield from _word_end(name, texts, tables)
+
+
+def _word_start(
+    name: str, attributes: dict[str, str], texts: list[list[str]], tables: list[list[list[list[str]]]]
+) -> None:
+    if name == "p":
+        texts.append([])
+    elif name == "tbl":
+        tables.append([])
+    elif name == "tr" and tables:
+        tables[-1].append([])
+    elif name == "tc" and tables and tables[-1]:
+        tables[-1][-1].append([])
+    elif texts and name in ("tab", "br", "cr"):
+        texts[-1].append("\n" if name != "tab" else " ")
+    elif texts and name == "noBreakHyphen":
+        texts[-1].append("\u2011")
+
+
+def _word_end(name: str, texts: list[list[str]], tables: list[list[list[list[str]]]]) -> Iterator[Block]:
+    if name == "p" and texts:
+        text = "".join(texts.pop())
+        if not tables:
+            yield text
+        elif tables[-1] and tables[-1][-1]:
+            tables[-1][-1][-1].append(text)
+    elif name == "tbl" and tables:
+        rows = [[" ".join(filter(None, map(str.strip, cell))) for cell in row] for row in tables.pop()]
+        if not tables:
+            yield rows
+        elif tables[-1] and tables[-1][-1]:
+            tables[-1][-1][-1] += [" ".join(row) for row in rows]
+
+
+def odt_paragraphs(path: Path) -> Iterator[str]:
+    """Yield headings and paragraphs of an OpenDocument text (.odt), those in tables and frames too.
+
+    Deleted text, notes and comments are left out.
+
+    Raises:
+        UserError: no such document, or a damaged one.
+    """
+    with open_packed(path) as archive:
+        skipped = 0
+        texts: list[list[str]] = []
+        for kind, name, _ in member_events(archive, "content.xml"):
+            if name in _ODT_SKIPPED and kind != "text":
+                skipped += 1 if kind == "start" else -1
+            elif skipped:
+                continue
+            elif kind == "text":
+                if texts:
+                    texts[-1].append(name)
+            elif name in ("p", "h"):
+                if kind == "start":
+                    texts.append([])
+                elif texts:
+                    yield "".join(texts.pop())
+            elif kind == "start" and texts and name in ("s", "tab", "line-break"):
+                texts[-1].append("\n" if name == "line-break" else " ")
+
+
+def epub_pages(path: Path) -> Iterator[tuple[str, bytes | None]]:
+    """Yield name and XHTML of the pages of a book (.epub) in reading order; None for one that is locked or missing.
+
+    The table of contents, and pages outside of the reading order, are left out.
+
+    Raises:
+        UserError: no such book, or a damaged one.
+    """
+    with open_packed(path) as archive:
+        package = next(
+            (
+                attributes.get("full-path", "")
+                for kind, name, attributes in member_events(archive, "META-INF/container.xml")
+                if (kind, name) == ("start", "rootfile")
+            ),
+            "",
+        )
+        pages: dict[str, str] = {}
+        order: list[str] = []
+        for kind, name, attributes in member_events(archive, package):
+            if kind != "start":
+                continue
+            if name == "item" and "nav" not in attributes.get("properties", "").split():
+                pages[attributes.get("id", "")] = attributes.get("href", "")
+            elif name == "itemref" and attributes.get("linear") != "no":
+                order.append(attributes.get("idref", ""))
+        locked = _locked_members(archive)
+        for item in order:
+            if item in pages:
+                member = normpath(join(dirname(package), unquote(pages[item].partition("#")[0])))
+                is_there = member in archive.NameToInfo and member not in locked
+                yield member, read_member(archive, member) if is_there else None
+
+
+def _locked_members(archive: ZipFile) -> set[str]:
+    name = "META-INF/encryption.xml"
+    if name not in archive.NameToInfo:
+        return set()
+    return {
+        unquote(attributes.get("URI", ""))
+        for kind, tag, attributes in member_events(archive, name)
+        if (kind, tag) == ("start", "CipherReference")
+    }

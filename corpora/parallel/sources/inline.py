@@ -1,0 +1,36 @@
+"""Text between the inline codes of a translator's program, which may separate words or not."""
+
+from __future__ import annotations
+
+import re
+
+from xling.core.languages import script_of
+
+_LINE_BREAK = re.compile(
+    r"[\n\r\t]|\\[nrt]\b|\\(?:par|line|tab|cell|row)\b|</?(?:br|p|div|li|td|th|tr|h[1-6])\b", re.IGNORECASE
+)
+_FORMAT = re.compile(
+    r"(?:</?(?:b|i|u|em|strong|span|font|a|sub|sup|small|cf)\b[^>]*>|\\[biu]0?|)", re.IGNORECASE
+)
+BREAK = "\ufdd0"  # a code point that no text has
+_BREAKS = re.compile(f"{BREAK}+")
+_UNSPACED = frozenset({"Hani", "Jpan", "Bopo", "Thai", "Laoo", "Khmr", "Mymr", "Tibt"})
+
+
+def mark_of_code(tag: str, content: str) -> str:
+    """Return what stands for inline code while a segment is put together: it may separate words, or not."""
+    if tag == "sub" or _LINE_BREAK.search(content):
+        return BREAK
+    return "" if tag in ("bpt", "ept") or _FORMAT.fullmatch(content.strip()) else BREAK
+
+
+def joined(parts: list[str]) -> str:
+    """Return the text of a segment; where a code separates two words there is a space, in scripts with spaces."""
+    text = _BREAKS.sub(_separator, "".join(parts))
+    return " ".join(text.split())
+
+
+def _separator(gap: re.Match[str]) -> str:
+    before, after = gap.string[: gap.start()][-1:], gap.string[gap.end() :][:1]
+    is_between_words = before.isalnum() and after.isalnum()
+    return " " if is_between_words and not {script_of(before), script_of(after)} <= _UNSPACED else ""

@@ -1,0 +1,115 @@
+"""``po:FILE``: translations of a program's messages (gettext), read by polib."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from xling.core.commands.extras import missing_package_error
+from xling.core.errors import UserError
+from xling.core.language_tags import fit
+from xling.corpora.parallel.sources import (
+    EXAMPLE_ROWS,
+    PAIR_SOURCES,
+    PairReader,
+    PairSource,
+    PairSourceExample,
+    Row,
+    SourceContext,
+    drop_row,
+    existing_path,
+)
+from xling.corpora.parallel.sources.units import UNFINISHED, read_small
+from xling.text.document import Ledger
+from xling.text.files.compressed import MAX_CELL_BYTES
+
+_CHARSET = re.compile(rb"charset=([\w.:-]+)")
+
+
+@PAIR_SOURCES.register("po")
+class Po(PairReader):
+    """The messages of one file; the language of the header is the target, or the source where the pair is turned."""
+
+    @classmethod
+    def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
+        """Return one source of one file."""
+        path = existing_path(rest)
+        return [PairSource(f"po:{rest}", (path,), lambda ledger: _rows(path, context, ledger))]
+
+    @classmethod
+    def example(cls) -> PairSourceExample:
+        """Return a small example input: a header and two messages."""
+        head = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\nLanguage: sw\\n"\n\n'
+        body = "\n".join(f'msgid "{src}"\nmsgstr "{tgt}"\n' for src, tgt, _ in EXAMPLE_ROWS)
+        return PairSourceExample("{folder}/a.po", EXAMPLE_ROWS, {"a.po": (head + body).encode()})
+
+
+def _rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row]:
+    """Yield the messages that are translated; doubtful and obsolete ones, and those without a text, are dropped.
+
+    Of a message with plural forms, the singular goes with the first form, and the plural with the last one.
+
+    Raises:
+        UserError: the file is not a catalogue, in another charset than it says, or in none of the languages.
+    """
+    catalogue = read_catalogue(path)
+    lang = catalogue.metadata.get("Language", "").strip()
+    is_turned = bool(lang) and not fit(lang, context.tgt) and bool(fit(lang, context.src))
+    if lang and not is_turned and not fit(lang, context.tgt):
+        raise UserError(
+            f"{path} is in {lang}, says its header",
+            f"{context.tgt.code} or {context.src.code}",
+            "change pair=",
+        )
+    for number, entry in enumerate(catalogue):
+        plural = [text for _, text in sorted(entry.msgstr_plural.items())] if entry.msgid_plural else []
+        pairs = [(entry.msgid, entry.msgstr)]
+        if plural:
+            pairs = list(dict.fromkeys([(entry.msgid, plural[0]), (entry.msgid_plural, plural[-1])]))
+        for source, target in pairs:
+            reason = ""
+            if entry.obsolete or entry.fuzzy:
+                reason = UNFINISHED
+            elif not target.strip() or not source.strip():
+                reason = "missing_side"
+            elif max(len(source), len(target)) > MAX_CELL_BYTES:
+                reason = "malformed"
+            if reason:
+                drop_row(ledger, reason, f"{path}/{number}", source[:1000])
+            else:
+                yield (target, source, "") if is_turned else (source, target, "")
+
+
+def read_catalogue(path: Path) -> Any:
+    """Return the messages of a file.
+
+    Raises:
+        UserError: no catalogue of messages, damaged, or polib is not installed.
+    """
+    try:
+        import polib
+    except ModuleNotFoundError:
+        raise missing_package_error("polib", "source=po:", "office") from None
+    data = read_small(path).removeprefix(b"\xef\xbb\xbf")
+    stated = _CHARSET.search(data)
+    charset = stated[1].decode("ascii") if stated and stated[1] != b"CHARSET" else "utf-8"
+    try:
+        text = data.decode(charset)
+    except (LookupError, UnicodeError):
+        raise UserError(
+            f"{path} is not in {charset}, as it says or should be",
+            "a catalogue in the charset of its header, or UTF-8",
+            f"convert it: msgconv -t UTF-8 {path}",
+        ) from None
+    try:
+        catalogue = polib.pofile(text if text.strip() else "\n", check_for_duplicates=False)
+    except (OSError, ValueError, IndexError, KeyError) as error:
+        said = str(error).replace(text, "")[:200]
+        raise UserError(
+            f"{path} is not a catalogue of gettext: {said}", "a .po file", "check it: msgfmt -c"
+        ) from None
+    if not catalogue:
+        raise UserError(f"{path} holds no message", "a .po file with msgid and msgstr", "check the file")
+    return catalogue

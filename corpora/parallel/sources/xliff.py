@@ -1,0 +1,148 @@
+"""``xliff:FILE``: translations in XLIFF 1.2 and 2, as translators' programs exchange them; plain or gzip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from xling.corpora.common.safe_xml import events, open_xml
+from xling.corpora.parallel.sources import (
+    EXAMPLE_ROWS,
+    PAIR_SOURCES,
+    PairReader,
+    PairSource,
+    PairSourceExample,
+    SourceContext,
+    drop_row,
+)
+from xling.corpora.parallel.sources.inline import joined, mark_of_code
+from xling.corpora.parallel.sources.units import UNFINISHED, Unit, unit_source
+from xling.text.document import Ledger
+
+# XLIFF 1.2, section 2.4.4: what these hold is code, but for the text in <sub>. XLIFF 2 has no such content.
+_CODES = frozenset({"bpt", "ept", "it", "ph", "bx", "ex", "x", "sc", "ec", "cp"})
+_UNITS, _TEXTS = frozenset({"trans-unit", "segment"}), frozenset({"source", "seg-source", "target"})
+_SKIPPED = frozenset(
+    {"alt-trans", "note", "notes", "ignorable", "matches", "glossary", "originalData", "metadata"}
+)
+_NOT_TRANSLATED = frozenset({"new", "needs-translation", "initial"})
+_BREAKS = frozenset({"lb", "x-html-br", "fmt", "pb"})
+
+
+@PAIR_SOURCES.register("xliff")
+class Xliff(PairReader):
+    """One file of translation units."""
+
+    @classmethod
+    def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
+        """Return one source of one file."""
+        return unit_source("xliff", rest, context, read_units)
+
+    @classmethod
+    def example(cls) -> PairSourceExample:
+        """Return a small example input: two units of XLIFF 1.2."""
+        units = "".join(
+            f'<trans-unit id="{i}"><source>{src}</source><target>{tgt}</target></trans-unit>'
+            for i, (src, tgt, _) in enumerate(EXAMPLE_ROWS)
+        )
+        file = f'<file source-language="en" target-language="sw"><body>{units}</body></file>'
+        content = f'<xliff version="1.2">{file}</xliff>'.encode()
+        return PairSourceExample("{folder}/a.xlf", EXAMPLE_ROWS, {"a.xlf": content})
+
+
+@dataclass
+class _Text:
+    """A text in the making: its parts, and those of each of its segments by their number."""
+
+    parts: list[str] = field(default_factory=list)
+    segments: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, text: str, segment: str) -> None:
+        self.parts.append(text)
+        if segment:
+            self.segments.setdefault(segment, []).append(text)
+
+
+def read_units(path: Path, ledger: Ledger) -> Iterator[Unit]:
+    """Yield the units of a file; one that is not translated is dropped by name.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    langs, doc, number = ["", ""], "", 0
+    unit: dict[str, _Text] = {}
+    state, is_wanted, skipped = "", True, 0
+    text: _Text | None = None
+    codes: list[list[str]] = []
+    marks: list[str] = []
+    with open_xml(path) as handle:
+        for kind, name, attributes in events(handle, str(path)):
+            if name in _SKIPPED and kind != "text":
+                skipped += 1 if kind == "start" else -1
+            elif skipped:
+                continue
+            elif kind == "text":
+                if codes:
+                    codes[-1].append(name)
+                elif text:
+                    text.add(name, marks[-1] if marks else "")
+            elif name in ("xliff", "file") and kind == "start":
+                langs[0] = attributes.get("srcLang") or attributes.get("source-language") or langs[0]
+                langs[1] = attributes.get("trgLang") or attributes.get("target-language") or langs[1]
+                doc = attributes.get("original", "") if name == "file" else ""
+            elif name in ("trans-unit", "unit") and kind == "start":
+                is_wanted = attributes.get("translate") != "no"
+            if name in _UNITS and kind == "start":
+                unit, state, number = {}, attributes.get("state", ""), number + 1
+            elif name in _UNITS and kind == "end":
+                yield from _units_of(
+                    path, f"{number}", unit, state if is_wanted else "no", langs, doc, ledger
+                )
+            elif name in _TEXTS and kind == "start":
+                text, codes, marks = _Text(), [], []
+                unit[name] = text
+                state = attributes.get("state", state) if name == "target" else state
+            elif name in _TEXTS and kind == "end":
+                text = None
+            elif text and name == "mrk":
+                if kind == "start":
+                    is_segment = attributes.get("mtype") == "seg"
+                    marks.append(attributes.get("mid", "") if is_segment else marks[-1] if marks else "")
+                elif marks:
+                    marks.pop()
+            elif text and name in _CODES and kind == "start":
+                shown = (
+                    attributes.get("equiv-text") or attributes.get("equiv") or attributes.get("disp") or ""
+                )
+                is_break = attributes.get("ctype") in _BREAKS or attributes.get("subType") == "xlf:lb"
+                codes.append([shown, "\n" if is_break else ""])
+            elif text and name in _CODES and codes:
+                text.add(_mark(name, "".join(codes.pop())), marks[-1] if marks else "")
+
+
+def _mark(name: str, content: str) -> str:
+    return mark_of_code({"bx": "bpt", "ex": "ept", "sc": "bpt", "ec": "ept"}.get(name, name), content)
+
+
+def _units_of(
+    path: Path, name: str, unit: dict[str, _Text], state: str, langs: list[str], doc: str, ledger: Ledger
+) -> Iterator[Unit]:
+    """Yield the unit, or its segments where both sides have the same ones."""
+    if "source" not in unit:
+        yield name, None, doc
+        return
+    source, target = unit.get("seg-source") or unit["source"], unit.get("target")
+    if state == "no" or (state in _NOT_TRANSLATED and target and joined(target.parts)):
+        drop_row(ledger, UNFINISHED, f"{path}/{name}", joined(source.parts))
+        return
+    if target and source.segments and source.segments.keys() == target.segments.keys():
+        for number in source.segments:
+            sides = joined(source.segments[number]), joined(target.segments[number])
+            yield f"{name}.{number}", _by_lang(langs, sides), doc
+    else:
+        yield name, _by_lang(langs, (joined(source.parts), joined(target.parts) if target else "")), doc
+
+
+def _by_lang(langs: list[str], sides: tuple[str, str]) -> dict[str, str]:
+    return {lang.lower(): side for lang, side in zip(langs, sides, strict=True) if side}

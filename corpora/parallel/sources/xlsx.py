@@ -1,0 +1,110 @@
+"""``xlsx:FILE[#SRC+TGT]``: sheets of a spreadsheet (.xlsx, .xlsb, .xls, .ods), a pair a row, read by calamine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, time, timedelta
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from xling.core.commands.extras import missing_package_error
+from xling.core.errors import UserError
+from xling.corpora.common.packed_xml import open_packed
+from xling.corpora.parallel.sources import (
+    EXAMPLE_ROWS,
+    PAIR_SOURCES,
+    PairReader,
+    PairSource,
+    PairSourceExample,
+    SourceContext,
+)
+from xling.corpora.parallel.sources.grids import Grid, grid_rows, named_columns
+from xling.corpora.parallel.sources.units import read_small
+from xling.corpora.sources.docx import packed
+
+_ZIP = b"PK\x03\x04"
+
+
+@PAIR_SOURCES.register("xlsx")
+class Xlsx(PairReader):
+    """All sheets of one file."""
+
+    @classmethod
+    def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
+        """Return one source of one file."""
+        path, names = named_columns("xlsx", rest)
+        return [
+            PairSource(
+                f"xlsx:{rest}",
+                (path,),
+                lambda ledger: grid_rows(_sheets(path), f"xlsx:{path}", names, context, ledger),
+            )
+        ]
+
+    @classmethod
+    def example(cls) -> PairSourceExample:
+        """Return a small example input: a sheet of two rows below the codes of the languages."""
+        cell = '<c t="inlineStr"><is><t>{}</t></is></c>'
+        rows = "".join(
+            f"<row>{''.join(map(cell.format, row[:2]))}</row>" for row in (("en", "sw"), *EXAMPLE_ROWS)
+        )
+        main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+        relation = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+        package = "http://schemas.openxmlformats.org/package/2006/relationships"
+        sheets = '<sheets><sheet name="a" sheetId="1" r:id="r1"/></sheets>'
+        target = f'<Relationship Id="r1" Type="{relation}/worksheet" Target="worksheets/sheet1.xml"/>'
+        office = f'<Relationship Id="r1" Type="{relation}/officeDocument" Target="xl/workbook.xml"/>'
+        members = {
+            "_rels/.rels": f'<Relationships xmlns="{package}">{office}</Relationships>',
+            "[Content_Types].xml": '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"/>',
+            "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{relation}">{sheets}</workbook>',
+            "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}">{target}</Relationships>',
+            "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{main}"><sheetData>{rows}</sheetData></worksheet>',
+        }
+        return PairSourceExample("{folder}/a.xlsx", EXAMPLE_ROWS, {"a.xlsx": packed(members)})
+
+
+def _sheets(path: Path) -> Iterator[Grid]:
+    """Yield the cells of each sheet as text.
+
+    Raises:
+        UserError: no spreadsheet, a damaged or a harmful one, or calamine is not installed.
+    """
+    try:
+        import python_calamine as calamine
+    except ModuleNotFoundError:
+        raise missing_package_error("python_calamine", "source=xlsx:", "office") from None
+    data = read_small(path)
+    if data.startswith(_ZIP):
+        with open_packed(path):  # refuses members that swell
+            pass
+    try:
+        with calamine.CalamineWorkbook.from_filelike(BytesIO(data)) as book:
+            names = list(book.sheet_names)
+            for name in names:
+                rows = book.get_sheet_by_name(name).to_python(skip_empty_area=True)
+                yield [[_as_text(cell) for cell in row] for row in rows]
+    except (calamine.CalamineError, OSError, ValueError) as error:
+        raise _damaged(path, error) from None
+    except BaseException as error:
+        # A panic of the library derives from BaseException.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise _damaged(path, error) from None
+
+
+def _damaged(path: Path, error: BaseException) -> UserError:
+    said = " ".join(str(error).split())[:200]
+    return UserError(
+        f"{path} is not a spreadsheet, or a damaged one: {said}", "xlsx, xls or ods", "save it again"
+    )
+
+
+def _as_text(cell: Any) -> str:
+    """Return a cell as its reader sees it: 3 for 3.0, an ISO date; other values as they are."""
+    if isinstance(cell, float) and cell.is_integer() and abs(cell) < 1e15:
+        return str(int(cell))
+    if isinstance(cell, timedelta):
+        return ""
+    return cell.isoformat() if isinstance(cell, date | time) else str(cell)

@@ -1,0 +1,63 @@
+"""Source ``eaf:GLOB[#TIER]``: transcriptions of ELAN."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from xling.core import languages
+from xling.corpora.common.eaf import read_tiers, tier_called, tiers_in
+from xling.corpora.sources.source import SOURCES, Shard, SourceExample, local_shards
+from xling.corpora.sources.whole_file import WholeFiles
+from xling.text.document import Ledger
+
+
+@SOURCES.register("eaf")
+class Eaf(WholeFiles):
+    """One document a tier: the named one, those in the language of the corpus, or those along the time."""
+
+    endings = (".eaf",)
+
+    @classmethod
+    def example(cls) -> SourceExample:
+        """Return an example file with one tier."""
+        texts = ("Habari za leo", "Mji mkuu")
+        return SourceExample("{folder}/a.eaf", ("\n".join(texts),), {"a.eaf": eaf_of({"sw": texts})})
+
+    def shards(self) -> list[Shard]:
+        """Return one shard per file, by name.
+
+        Raises:
+            UserError: no file matches.
+        """
+        return local_shards(self.uri, self.rest.partition("#")[0])
+
+    def texts(self, path: Path, ledger: Ledger) -> Iterator[tuple[str, str]]:
+        """Yield the text of each tier, an annotation a line."""
+        tiers, name = read_tiers(path), self.rest.partition("#")[2]
+        if name:
+            chosen = [tier_called(path, tiers, name)]
+        elif self.context.one_lang and any(tier.lang for tier in tiers):
+            chosen = tiers_in(path, tiers, languages.get(self.context.lang))
+        else:
+            chosen = [tier for tier in tiers if not tier.parent]
+        if left_out := len(tiers) - len(chosen):
+            ledger.count_event("tiers that were not read", left_out)
+        for tier in chosen:
+            yield "\n".join(text for _, text in tier.annotations.values()), ""
+
+
+def eaf_of(tiers: dict[str, tuple[str, ...]]) -> bytes:
+    """Return a file with tiers in languages, whose annotations stand on the same stretches of time: an example."""
+    num = max(map(len, tiers.values()))
+    slots = "".join(f'<TIME_SLOT TIME_SLOT_ID="t{i}" TIME_VALUE="{1000 * i}"/>' for i in range(num + 1))
+    body = ""
+    for lang, texts in tiers.items():
+        annotations = "".join(
+            f'<ANNOTATION><ALIGNABLE_ANNOTATION ANNOTATION_ID="{lang}{i}" '
+            f'TIME_SLOT_REF1="t{i}" TIME_SLOT_REF2="t{i + 1}">'
+            f"<ANNOTATION_VALUE>{text}</ANNOTATION_VALUE></ALIGNABLE_ANNOTATION></ANNOTATION>"
+            for i, text in enumerate(texts)
+        )
+        body += f'<TIER TIER_ID="speaker {lang}" LANG_REF="{lang}">{annotations}</TIER>'
+    return f"<ANNOTATION_DOCUMENT><TIME_ORDER>{slots}</TIME_ORDER>{body}</ANNOTATION_DOCUMENT>".encode()

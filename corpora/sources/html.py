@@ -1,0 +1,60 @@
+"""Source ``html:FOLDER`` or ``html:GLOB``: web pages saved as files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from xling.core.errors import UserError
+from xling.corpora.sources.source import SOURCES, Shard, SourceExample, local_shards
+from xling.corpora.sources.warc import MAX_PAGE_BYTES, html_text
+from xling.corpora.sources.webpage import REASONS, text_of
+from xling.corpora.sources.whole_file import WholeFiles
+from xling.text.document import Ledger
+
+_ENDINGS = (".html", ".htm", ".xhtml")
+
+
+@SOURCES.register("html")
+class Html(WholeFiles):
+    """One document a page. Of a folder, all pages below it are read."""
+
+    endings = _ENDINGS
+    reasons = REASONS
+
+    @classmethod
+    def example(cls) -> SourceExample:
+        """Return an example folder with one page."""
+        text = "Mji mkuu wa nchi yetu uko karibu na bahari kubwa."
+        page = f'<meta charset="utf-8"><article><p>{text}</p></article>'
+        return SourceExample("{folder}", (text,), {"a/b.html": page.encode(), "a/b.css": b"p {}"})
+
+    def shards(self) -> list[Shard]:
+        """Return one shard per page, by name.
+
+        Raises:
+            UserError: no file matches.
+        """
+        folder = Path(self.rest)
+        if not (self.rest and folder.is_dir()):
+            return local_shards(self.uri, self.rest)
+        paths = sorted(
+            path for path in folder.rglob("*") if path.suffix.lower() in _ENDINGS and path.is_file()
+        )
+        if not paths:
+            raise UserError(f"{self.uri}: no page below {folder}", ", ".join(_ENDINGS), "check the path")
+        return [
+            replace(shard, name=str(path.relative_to(folder)), source=self.uri)
+            for path in paths
+            for shard in local_shards(self.uri, str(path))
+        ]
+
+    def texts(self, path: Path, ledger: Ledger) -> Iterator[tuple[str, str]]:
+        """Yield the text of the page; the charset is its own, or a guess from the bytes."""
+        with path.open("rb") as file:
+            page = file.read(MAX_PAGE_BYTES + 1)
+        if len(page) > MAX_PAGE_BYTES:
+            yield "", "page over 16 MiB"
+        else:
+            yield text_of(html_text(page, "", ledger), self.context.extract == "main")

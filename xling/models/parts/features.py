@@ -1,0 +1,30 @@
+"""States of a frozen encoder as word vectors of the source.
+
+Source: Edunov et al. 2019, see `xling.models.network.frozen`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xling.core.commands.stage_type import load
+from xling.core.errors import UserError
+from xling.models.model_setting import DECODER, setting
+from xling.models.parts import PARTS, Part
+
+
+@PARTS.register("features")
+class Features(Part):
+    """folder of a frozen encoder whose states are the word vectors of a source; empty for none."""
+
+    setting = setting("", only=DECODER, own=True)
+    is_frozen = True
+
+    def check(self, cfg: Any, value: str) -> None:
+        """Refuse compiled layers, which do not see the frozen encoder."""
+        if cfg.compile:
+            raise UserError(f"model.features={value} with model.compile=true", "model.compile=false")
+
+    def connect(self, model: Any, value: str) -> None:
+        """Load the frozen encoder and connect it with the layers."""
+        load("xling.models.network.frozen:read_features")(model, value)
