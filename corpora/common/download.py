@@ -375,10 +375,20 @@ def _check_refusal(download: Download, handle: BinaryIO, error: urllib.error.HTT
             return
         _restart(download, handle)
         raise _DownloadFailedError(status)
-    if error.code in _RETRIED_STATUSES:
-        after = error.headers.get("Retry-After", "")
-        raise _DownloadFailedError(status, float(after) if after.isdecimal() else 0.0)
+    if is_retried(error.code):
+        raise _DownloadFailedError(status, retry_after(error))
     raise UserError(f"{download.url}: {status}", fix="check the name, the dump and the base URL")
+
+
+def is_retried(status: int) -> bool:
+    """Return whether a request that was answered with ``status`` may succeed later."""
+    return status in _RETRIED_STATUSES
+
+
+def retry_after(error: urllib.error.HTTPError) -> float:
+    """Return the seconds that a server asks to wait; 0 where it names none."""
+    after = error.headers.get("Retry-After", "")
+    return float(after) if re.fullmatch("[0-9]{1,9}", after) else 0.0
 
 
 def _restart(download: Download, handle: BinaryIO) -> None:

@@ -8,6 +8,7 @@ the input is divided into parts and ranges.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -15,15 +16,18 @@ from typing import Any
 
 from xling.core.output import manifest
 from xling.core.output.parts import Workspace, read_json, write_json
-from xling.core.settings import config
-from xling.corpora.mono.settings import ALL, FOLDER, MonoConfig, is_crawl
+from xling.core.settings import amounts, config
+from xling.corpora.crawl_index.settings import IndexSettings
+from xling.corpora.mono.settings import ALL, CC_INDEX, FOLDER, MonoConfig, is_crawl
 from xling.corpora.sources.source import Context, Shard
 from xling.corpora.stages import Stage, configured
+from xling.corpora.stages.langid import LangId
+from xling.text.document import Document
 
 PLAN = "plan.json"
 OVERVIEW = "overview"
 # Settings that change how a corpus is made but not what it holds.
-_NOT_CONTENT = frozenset({"out", "cache", "num_connections", "keep_work", "memory_mb", "dry_run"})
+_NOT_CONTENT = frozenset({"out", "cache", "num_connections", "keep_work", "memory_mb", "dry_run", "contact"})
 
 
 @dataclass(frozen=True)
@@ -147,12 +151,13 @@ def resolve(cfg: MonoConfig) -> Build:
     workspace = Workspace.for_output(out, content)
     context = Context(
         lang=cfg.lang,
-        size=cfg.size,
+        size=cfg.num_files,
         seed=cfg.seed,
         cache=Path(cfg.cache),
         base_urls=cfg.base_urls,
         extract=cfg.extract,
         max_chars=cfg.max_chars,
+        index=_index_settings(cfg),
     )
     plan = Plan([], [], [])
     # There is none yet, or another process has just published the output and deletes the workspace.
@@ -164,7 +169,7 @@ def resolve(cfg: MonoConfig) -> Build:
         langs=() if cfg.lang == ALL else tuple(cfg.lang.split(",")),
         root=out.parent,
         out=out,
-        uris=cfg.source or (*(() if several else ("wiki:",)), f"cc:{cfg.dump}"),
+        uris=cfg.source or _default_uris(cfg),
         content=content,
         workspace=workspace,
         context=context,
@@ -172,6 +177,32 @@ def resolve(cfg: MonoConfig) -> Build:
         after_dedup=after_dedup,
         plan=plan,
     )
+
+
+def _default_uris(cfg: MonoConfig) -> tuple[str, ...]:
+    if is_crawl(cfg.lang):
+        return (f"cc:{cfg.dump}",)
+    return ("wiki:", f"{CC_INDEX if cfg.reads_index else 'cc'}:{cfg.dump}")
+
+
+def _index_settings(cfg: MonoConfig) -> IndexSettings:
+    """Return what Common Crawl's index is asked for; pages are identified as the stage ``langid`` does."""
+    langs = [] if cfg.lang == ALL else cfg.lang.split(",")
+    settings = dict(cfg.settings.get(LangId.name, {})) | {"langs": langs}
+    stage = config.from_dict(LangId, settings, f"settings.{LangId.name}")
+    return IndexSettings(
+        num_bytes=cfg.index_bytes,
+        seconds=amounts.num_seconds("time", cfg.time),
+        hosts=cfg.hosts,
+        neighbours=cfg.neighbours,
+        contact=cfg.contact,
+        identify=functools.partial(_are_wanted, stage) if langs else None,
+        only_plan=cfg.dry_run,
+    )
+
+
+def _are_wanted(stage: LangId, docs: list[Document]) -> list[bool]:
+    return [verdict.reason is None for verdict in stage.edits(docs)]
 
 
 def read_plan(path: Path) -> Plan:

@@ -107,7 +107,12 @@ def run(build: Build) -> Answer:
     stored = planned_bytes(build.plan)
     lines = [
         f"{build.cfg.lang}: {sum(map(len, build.plan.parts)):,} files, {stored / 1e9:,.0f} GB as stored, about "
-        f"{stored * _TEXT_PER_STORED / 1e9:,.0f} GB of text; nothing was read or written",
+        f"{stored * _TEXT_PER_STORED / 1e9:,.0f} GB of text; "
+        + (
+            "of Common Crawl the index was read, and no record"
+            if build.cfg.reads_index
+            else "nothing was read or written"
+        ),
         f"{'phase':10}{'parts':>10}{'core-hours':>12}{'GB read':>11}{'GB written':>12}{'MB memory':>11}",
     ]
     lines += [

@@ -19,7 +19,6 @@ from xling.core.output import digests
 from xling.core.output.parts import read_json, write_json
 from xling.corpora.card.counters import SourceCounters
 from xling.corpora.card.ledgers import RejectLog
-from xling.corpora.common.download import fetch_all
 from xling.corpora.common.shards import SCHEMA, TableWriter, read_documents, source_uris, to_row
 from xling.corpora.mono.build import Build, Plan
 from xling.corpora.sources.source import MAX_DOC_CHARS, SOURCES, Context, Shard, cut_long, open_source
@@ -81,7 +80,8 @@ def run_read(build: Build, index: int) -> None:
 def reading(build: Build, phase: str, index: int) -> Iterator[tuple[Path, RejectLog, Iterable[Document]]]:
     """Fetch the shards of one part, and provide its folder, its ledger and the documents after the first stages."""
     context, shards = build.context, build.plan.parts[index]
-    fetch_all([context.download(shard) for shard in shards if shard.remote], build.cfg.num_connections)
+    for uri, of_source in itertools.groupby(shards, key=lambda shard: shard.source):
+        open_source(uri, context).fetch(list(of_source), build.cfg.num_connections)
     with build.workspace.write_part(phase, index) as part_folder, open_log(build, part_folder) as log:
         write_json(part_folder / INPUTS, {shard.name: input_of(context, shard) for shard in shards})
         yield part_folder, log, chain(build.before_dedup, documents(build, index, log), log)

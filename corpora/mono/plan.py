@@ -146,7 +146,7 @@ def is_current(plan: Plan, build: Build) -> bool:
     planned_locations = {s.location for part in plan.parts for s in part}
     for uri in build.uris:
         _, sign, rest = uri.partition(":")
-        if sign and rest and not uri.startswith(("hf:", "cc:", "cc100:", "toyworld:")):
+        if sign and rest and not uri.startswith(("hf:", "cc:", "cc-index:", "cc100:", "toyworld:")):
             locations = {s.location for s in open_source(uri, build.context).shards()}
             if not locations <= planned_locations:
                 return False
@@ -179,13 +179,21 @@ def announce_default(build: Build) -> None:
     """Say on standard error what an empty ``source`` means, before the network is touched."""
     if build.cfg.source:
         return
-    count = f"{build.cfg.size} files" if build.cfg.size else "all files"
+    wiki = "" if build.is_crawl else f"its Wikipedia dump from {build.context.base_url('wiki')} and "
+    if build.cfg.reads_index:
+        tell(
+            f"{build.cfg.lang}: no source= given: {wiki}its pages in {build.cfg.dump} by the index at "
+            f"{build.context.base_url('cc')}, at most {readable_size(build.cfg.index_bytes)} (size=, time= and dump= "
+            "change that; a number in size= takes so many random files instead)"
+        )
+        return
+    num_files = build.cfg.num_files
+    count = f"{num_files} files" if num_files else "all files"
     about = (
-        f", about {readable_size(build.cfg.size * _TYPICAL_SHARD_MB * _MB)}"
-        if build.cfg.size
+        f", about {readable_size(num_files * _TYPICAL_SHARD_MB * _MB)}"
+        if num_files
         else ", several terabytes"
     )
-    wiki = "" if build.is_crawl else f"its Wikipedia dump from {build.context.base_url('wiki')} and "
     tell(
         f"{build.cfg.lang}: no source= given: {wiki}{count} of "
         f"{build.cfg.dump} from {build.context.base_url('cc')}{about} (size= and dump= change that)"

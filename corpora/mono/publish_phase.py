@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow.parquet as pq
 
 from xling.core.errors import UserError
@@ -21,7 +22,8 @@ from xling.corpora.card.publication import STATS
 from xling.corpora.common.json_rows import COMMA_NOTE
 from xling.corpora.mono.build import PLAN, Build, save_plan
 from xling.corpora.mono.parts import CUTOFFS, INPUTS, meanings, partial_reasons
-from xling.corpora.mono.settings import STAGE_NAME
+from xling.corpora.mono.settings import CC_INDEX, STAGE_NAME
+from xling.corpora.sources.cc_index import INDEX_NOTE, RECORDS_NOTE
 from xling.corpora.sources.source import CUT_NOTE, LOST_CHARS_NOTE
 from xling.corpora.sources.text import LIST_NOTE
 from xling.corpora.stages import STREAMING, near_duplicates
@@ -75,7 +77,7 @@ def summary(out: Path) -> Answer:
         stats,
         stats["lang"],
         ("documents", "characters"),
-        [f"  {note}: {notes[note]:,}" for note in _SAID_NOTES if notes.get(note)],
+        [*(f"  {note}: {notes[note]:,}" for note in _SAID_NOTES if notes.get(note)), *_crawl_lines(stats)],
         "before_dedup=repair,detokenise,blocklist,length,lines",
         STREAMING,
     )
@@ -83,6 +85,28 @@ def summary(out: Path) -> Answer:
     read = {"documents": seen["read"], "characters": chars["read"]}
     kept = {"documents": seen["corpus"], "characters": chars["corpus"]}
     return Answer(text, {"lang": stats["lang"], "out": str(out), "read": read, "kept": kept})
+
+
+def _crawl_lines(stats: dict[str, Any]) -> list[str]:
+    """Return what was read of Common Crawl by its index for a clean megabyte; nothing without it."""
+    notes, clean = stats["ledger"]["notes"], stats.get("crawl_clean_bytes", 0) / 1e6
+    if RECORDS_NOTE not in notes:
+        return []
+    index, fetched = notes.get(INDEX_NOTE, 0) / 1e6, notes[RECORDS_NOTE] / 1e6
+    each = f": {(index + fetched) / clean:,.1f} MB read per clean MB" if clean else ""
+    return [f"  Common Crawl: index {index:,.1f} MB, records {fetched:,.1f} MB, clean {clean:,.2f} MB{each}"]
+
+
+def _crawl_clean_bytes(build: Build) -> int:
+    """Return the bytes of published text that came by the index of Common Crawl."""
+    if not build.cfg.reads_index:
+        return 0
+    folders = [build.workspace.part("finish", index) for index in range(len(build.plan.parts))]
+    shards = [path for folder in folders for path in sorted(folder.glob("[0-9]*.parquet"))]
+    if not shards:
+        return 0
+    text = pl.scan_parquet(shards).filter(pl.col("source").str.starts_with(f"{CC_INDEX}:"))
+    return int(text.select(pl.col("text").str.len_bytes().sum()).collect().item())
 
 
 def _stats(build: Build, ledger: Ledger, counters: Counters) -> dict[str, Any]:
@@ -103,6 +127,7 @@ def _stats(build: Build, ledger: Ledger, counters: Counters) -> dict[str, Any]:
         lm_note=read_json(build.workspace.part("fit", 0) / "lm.json")["note"],
         reasons=meanings(),
         partial=sorted(partial_reasons()),
+        **({"crawl_clean_bytes": _crawl_clean_bytes(build)} if build.cfg.reads_index else {}),
     )
 
 

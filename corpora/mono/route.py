@@ -82,10 +82,14 @@ def router(build: Build) -> LangId:
 def _content(build: Build) -> dict[str, Any]:
     """Return the settings that determine the routing, with digests of the files that they name."""
     cfg = build.cfg
-    names = ("size", "dump", "base_urls", "extract", "max_docs", "max_chars", "seed", "part_mb")
+    names = ["size", "time", "hosts", "neighbours", "dump", "base_urls", "extract", "max_docs", "max_chars"]
+    names += ["seed", "part_mb", "before_dedup", "dedup_scope"]
     content = {
         "uris": config.to_dict(build.uris),
-        **{name: config.to_dict(getattr(cfg, name)) for name in (*names, "before_dedup", "dedup_scope")},
+        **{
+            name: config.to_dict(getattr(cfg, name))
+            for name in (*names, "seed", "part_mb", "before_dedup", "dedup_scope")
+        },
         "lang": ALL if cfg.others == "keep" else cfg.lang,
         "settings": {name: cfg.settings.get(name, {}) for name in (*cfg.before_dedup, LangId.name)},
     }

@@ -9,7 +9,10 @@ from typing import Any, Literal
 
 from xling.core import languages
 from xling.core.errors import UserError, unknown
+from xling.core.settings import amounts
 from xling.core.settings.codes import LangList
+from xling.corpora.crawl_index import cld2
+from xling.corpora.crawl_index.settings import IndexSettings
 from xling.corpora.sources.source import joined_uris
 from xling.corpora.stages import configured
 from xling.corpora.stages.near_duplicates import NearDedup
@@ -17,6 +20,8 @@ from xling.corpora.stages.perplexity import HEAD, MIDDLE, PERCENTILES, TAIL, Per
 
 STAGE_NAME = "corpus mono"
 ALL = "all"
+CC_INDEX = "cc-index"
+DEFAULT_FILES = 4
 FOLDER = "runs/mono"
 """Of corpora without ``out``."""
 
@@ -66,10 +71,18 @@ class MonoConfig:
             folder of their directories, ``runs/mono`` when empty.
         others: with several languages, whether documents in other ones are only counted (``count``) or also
             routed (``keep``), so that they can be built later without reading the input again.
-        source: URIs: ``cc:DUMP``, ``cc100:``, ``wet:GLOB``, ``warc:GLOB``, ``wiki:DUMP``, ``hf:NAME``,
-            ``text:GLOB``, ``docx:GLOB``, ``jsonl:GLOB`` and others (docs/corpora.md), ``toyworld``. Empty means the
-            language's Wikipedia and ``size`` files of Common Crawl; with several languages these files alone.
-        size: number of shards of Common Crawl or of a data set of the Hub, 0 for all of them.
+        source: URIs: ``cc-index:DUMP``, ``cc:DUMP``, ``cc100:``, ``wet:GLOB``, ``warc:GLOB``, ``wiki:DUMP``,
+            ``hf:NAME``, ``text:GLOB``, ``docx:GLOB``, ``jsonl:GLOB`` and others (docs/corpora.md), ``toyworld``. Empty
+            means the language's Wikipedia and ``cc-index:``, or with a number in ``size`` so many files of ``cc:``; with
+            several languages these files alone.
+        size: of ``cc-index:`` the bytes that may be downloaded, index included, such as ``20GB``, which is the
+            default; of ``cc:`` and of a data set of the Hub the number of files, 4 by default. 0 for all.
+        time: how long ``cc-index:`` may download, such as ``90m`` or ``2h``; empty for as long as it takes.
+        hosts: ``auto`` fetches the first thousand pages of many hosts and then hosts by their share of pages in
+            the language; a path is a table of hosts that this wrote. Empty is ``auto`` for languages that Common
+            Crawl's index does not name, and else leaves hosts alone.
+        neighbours: codes of the index (ISO 639-3) under which pages of the language also stand.
+        contact: your address for Common Crawl's operators, in the ``User-Agent`` of ``cc-index:``.
         dump: the Common Crawl dump that an empty ``source`` means.
         cache: folder of downloads.
         base_urls: ``cc``, ``wiki`` or ``cc100`` -> a mirror's address or a local directory.
@@ -103,7 +116,11 @@ class MonoConfig:
     out: str = ""
     others: Literal["count", "keep"] = "count"
     source: tuple[str, ...] = ()
-    size: int = 4
+    size: str = ""
+    time: str = ""
+    hosts: str = ""
+    neighbours: tuple[str, ...] = ()
+    contact: str = ""
     dump: str = "CC-MAIN-2024-22"
     cache: str = "runs/downloads"
     base_urls: dict[str, str] = field(default_factory=dict)
@@ -137,6 +154,8 @@ class MonoConfig:
             UserError: a number out of range, an unknown stage or setting.
         """
         object.__setattr__(self, "source", joined_uris(self.source))
+        object.__setattr__(self, "size", str(self.size))
+        self._check_index()
         if is_crawl(self.lang):
             codes = dict.fromkeys(languages.get(code).code for code in self.lang.split(",") if code != ALL)
             object.__setattr__(self, "lang", ",".join(codes) or ALL)
@@ -150,7 +169,7 @@ class MonoConfig:
         for name in ("memory_mb", "num_connections", "max_chars", "dedup_group"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name}={getattr(self, name)}", "a whole number from 1")
-        for name in ("size", "max_docs", "num_samples", "reject_chars"):
+        for name in ("max_docs", "num_samples", "reject_chars"):
             if getattr(self, name) < 0:
                 raise UserError(f"{name}={getattr(self, name)}", "a whole number from 0")
         names = (*self.before_dedup, *self.after_dedup)
@@ -162,6 +181,56 @@ class MonoConfig:
             raise UserError(f"lm.percentiles={self.lm.percentiles}", "two numbers, for example 30,60")
         self.perplexity(self.lm.percentiles[0], self.lm.percentiles[1])
 
+    def _check_index(self) -> None:
+        """Reject amounts without a unit, or of the wrong kind for the sources."""
+        _ = self.num_files, amounts.num_seconds("time", self.time)
+        is_bytes = amounts.num_bytes(self.size) is not None
+        if is_bytes and not self.reads_index:
+            raise UserError(
+                f"size={self.size}: bytes are for cc-index: with its languages",
+                "a number of files of cc: or hf:",
+                "give such a number, or source=cc-index:CC-MAIN-YYYY-WW",
+            )
+        if self.size not in ("", "0") and not is_bytes and self.reads_index:
+            raise UserError(f"size={self.size}: cc-index: takes bytes", "for example size=20GB, 0 for all")
+        if strange := next((code for code in self.neighbours if code not in cld2.CODES), ""):
+            raise unknown("code of Common Crawl's index in neighbours", strange, sorted(cld2.CODES))
+        if not self.contact.isascii() or not self.contact.isprintable() or len(self.contact) > 200:
+            raise UserError(f"contact={self.contact[:80]!r}", "an address of at most 200 ASCII characters")
+
+    @property
+    def reads_index(self) -> bool:
+        """Whether a source is Common Crawl's index: one that is given, or the default one."""
+        if self.source:
+            return any(uri.startswith(f"{CC_INDEX}:") for uri in self.source)
+        return not is_crawl(self.lang) and (not self.size or amounts.num_bytes(self.size) is not None)
+
+    @property
+    def num_files(self) -> int:
+        """Files of ``cc:`` or ``hf:``, 0 for all.
+
+        Raises:
+            UserError: ``size`` is neither a whole number nor an amount of bytes.
+        """
+        if not self.size or amounts.num_bytes(self.size) is not None:
+            return DEFAULT_FILES
+        try:
+            number = float(self.size)
+        except ValueError:
+            number = -1.0
+        if not 0 <= number < 1e9 or not number.is_integer():
+            raise UserError(
+                f"size={self.size}", "a whole number of files from 0, or bytes with their unit such as 20GB"
+            )
+        return int(number)
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes that ``cc-index:`` may download, 0 for no limit."""
+        if self.size == "0":
+            return 0
+        return amounts.num_bytes(self.size) or IndexSettings.num_bytes
+
     def for_lang(self, code: str) -> MonoConfig:
         """Return the settings of one of several languages, which reads the routed documents."""
         root = Path(self.out or FOLDER)
@@ -170,6 +239,11 @@ class MonoConfig:
             lang=code,
             out=str(root / code),
             others="count",
+            size="",
+            time="",
+            hosts="",
+            neighbours=(),
+            contact="",
             source=(f"routed:{root / 'routed'}",),
             before_dedup=(),
             max_docs=0,

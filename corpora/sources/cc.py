@@ -18,7 +18,7 @@ from xling.text.files.compressed import read_lines
 
 _PATH = re.compile(r"[A-Za-z0-9._=-]{1,255}(?:/[A-Za-z0-9._=-]{1,255}){0,9}")
 _MAX_PATHS, _MAX_PATH_BYTES = 1_000_000, 4096
-_DUMP_NAME = re.compile(r"CC-MAIN-\d{4}-\d{2}")
+DUMP_NAME = re.compile(r"CC-MAIN-\d{4}-\d{2}")
 
 
 @SOURCES.register("cc")
@@ -33,7 +33,7 @@ class CommonCrawl(Source):
     publisher = "https://data.commoncrawl.org/"
 
     def __init__(self, uri: str, rest: str, context: Context) -> None:
-        if not _DUMP_NAME.fullmatch(rest):
+        if not DUMP_NAME.fullmatch(rest):
             raise UserError(f"{uri!r} names no dump", "cc:CC-MAIN-YYYY-WW, for example cc:CC-MAIN-2024-22")
         super().__init__(uri, rest, context)
         self._dump = rest
@@ -49,7 +49,7 @@ class CommonCrawl(Source):
 
     def shards(self) -> list[Shard]:
         """Return the chosen files in the order of the dump's list."""
-        paths = self._paths()
+        paths = listed_paths(self.context, self._dump, "wet.paths.gz")
         order = rng(self.context.seed, "cc", self._dump).permutation(len(paths))
         chosen = sorted(order[: self.context.size or len(paths)].tolist())
         return [self._shard(paths[i]) for i in chosen]
@@ -60,33 +60,35 @@ class CommonCrawl(Source):
         size = Path(location).stat().st_size if here else None
         return Shard(f"{self._dump}/{stem(path.rsplit('/', 1)[-1])}", location, self.uri, size)
 
-    def _paths(self) -> list[str]:
-        location = self.context.resolve("cc", f"crawl-data/{self._dump}/wet.paths.gz")
-        ledger = Ledger()
-        local = self.context.cache / f"{self._dump}.wet.paths.gz"
-        path = (
-            fetch(Download(location, local, max_bytes=MAX_LIST_BYTES)) if is_url(location) else Path(location)
-        )
-        if not path.is_file():
-            raise UserError(
-                f"no file at {path}", fix="give the folder that holds crawl-data/ as base_urls.cc"
-            )
-        lines = islice(read_lines(path, ledger, _MAX_PATH_BYTES), _MAX_PATHS + 1)
-        paths = [line.decode(errors="replace").strip() for line in lines if line.strip()]
-        if strange := next((p for p in paths if not _PATH.fullmatch(p) or ".." in p.split("/")), ""):
-            path.unlink(missing_ok=True) if is_url(location) else None
-            raise UserError(
-                f"{location} lists {strange[:80]!r}",
-                "relative paths without .., of letters of ASCII, digits and -_.=/",
-                "use another mirror",
-            )
-        if len(paths) > _MAX_PATHS:
-            raise UserError(f"{location} lists more than {_MAX_PATHS:,} files", fix="use another mirror")
-        if ledger.notes or ledger.dropped or not paths:
-            path.unlink(missing_ok=True) if is_url(location) else None
-            raise UserError(f"{location} is empty or damaged", fix="run the same command again")
-        return paths
-
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield the documents of one WET file."""
         return read_wet(self.context, shard, ledger)
+
+
+def listed_paths(context: Context, dump: str, name: str) -> list[str]:
+    """Return the paths that a list of a dump names, ``wet.paths.gz`` or another.
+
+    Raises:
+        UserError: there is no list, or it is damaged.
+    """
+    location = context.resolve("cc", f"crawl-data/{dump}/{name}")
+    ledger = Ledger()
+    local = context.cache / f"{dump}.{name}"
+    path = fetch(Download(location, local, max_bytes=MAX_LIST_BYTES)) if is_url(location) else Path(location)
+    if not path.is_file():
+        raise UserError(f"no file at {path}", fix="give the folder that holds crawl-data/ as base_urls.cc")
+    lines = islice(read_lines(path, ledger, _MAX_PATH_BYTES), _MAX_PATHS + 1)
+    paths = [line.decode(errors="replace").strip() for line in lines if line.strip()]
+    if strange := next((p for p in paths if not _PATH.fullmatch(p) or ".." in p.split("/")), ""):
+        path.unlink(missing_ok=True) if is_url(location) else None
+        raise UserError(
+            f"{location} lists {strange[:80]!r}",
+            "relative paths without .., of letters of ASCII, digits and -_.=/",
+            "use another mirror",
+        )
+    if len(paths) > _MAX_PATHS:
+        raise UserError(f"{location} lists more than {_MAX_PATHS:,} files", fix="use another mirror")
+    if ledger.notes or ledger.dropped or not paths:
+        path.unlink(missing_ok=True) if is_url(location) else None
+        raise UserError(f"{location} is empty or damaged", fix="run the same command again")
+    return paths

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
@@ -17,7 +17,8 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.language_tags import language_of
 from xling.core.registry import Registry
-from xling.corpora.common.download import Download, fetch
+from xling.corpora.common.download import Download, fetch, fetch_all
+from xling.corpora.crawl_index.settings import IndexSettings
 from xling.text.document import READ, SURROGATE, Document, Ledger
 from xling.text.files.globs import matching_files
 from xling.text.long_texts import cut_text
@@ -99,6 +100,7 @@ class Context:
         extract: how HTML becomes text: ``main`` drops navigation and footers, ``all`` keeps all visible text.
         max_docs: documents to take from a shard; 0 takes all.
         max_chars: longer web pages are dropped, and longer texts of other sources cut.
+        index: limits and choices of a crawl that is read by its index.
     """
 
     lang: str
@@ -109,6 +111,7 @@ class Context:
     extract: str = "main"
     max_docs: int = 0
     max_chars: int = 1_000_000
+    index: IndexSettings = field(default_factory=IndexSettings)
 
     @property
     def one_lang(self) -> str:
@@ -212,6 +215,14 @@ class Source:
         """
         raise NotImplementedError(f"{type(self).__name__} has no shards")
 
+    def fetch(self, shards: Sequence[Shard], num_connections: int) -> None:
+        """Bring the remote ones of ``shards`` here.
+
+        Raises:
+            UserError: one cannot be fetched.
+        """
+        fetch_all([self.context.download(shard) for shard in shards if shard.remote], num_connections)
+
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield the documents of ``shard``; every record is counted, read or dropped with a reason."""
         raise NotImplementedError(f"{type(self).__name__} has no read")
@@ -238,7 +249,7 @@ def is_bare(uri: str) -> bool:
     return uri in SOURCES and SOURCES[uri].bare
 
 
-_URI = re.compile(r"[a-z][a-z0-9]*:")
+_URI = re.compile(r"[a-z][a-z0-9-]*:")
 
 
 def joined_uris(words: Iterable[str], schemes: Collection[str] = ()) -> tuple[str, ...]:

@@ -21,8 +21,10 @@ from tests.corpora.reading import TEXTS, read
 from tests.corpora.test_sources import page, record, wet
 from xling.core.errors import UserError
 from xling.core.output import digests
-from xling.corpora.common import archive, download, packed_xml
+from xling.corpora.common import archive, download, packed_xml, ranges
+from xling.corpora.crawl_index import part
 from xling.corpora.sources import records, text, warc, webpage, wiki
+from xling.corpora.sources.cc_index import CcIndex
 from xling.hub import source
 from xling.models.files import model_folder
 from xling.text.document import Ledger
@@ -47,6 +49,25 @@ def stated() -> dict[str, float]:
     """Constant -> the number of its row."""
     table = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
     return {name: float(number.replace(",", "")) * UNITS[unit] for number, unit, name in _ROW.findall(table)}
+
+
+def one_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_bytes(b"x" * 100)
+    reader = ranges.RangeReader(ranges.Limits(tmp_path / "spent.json"))
+    assert reader.read(str(tmp_path / "a"), 0, 50)[0] == b"x" * 50
+    monkeypatch.setattr(ranges, "MAX_RANGE_BYTES", 49)
+    with pytest.raises(ranges.MissingError, match="50 bytes are no range"):
+        reader.read(str(tmp_path / "a"), 0, 50)
+
+
+def parquet_footer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, content = next(item for item in CcIndex.example().files.items() if item[0].endswith(".parquet"))
+    (tmp_path / "a").write_bytes(content)
+    reader = ranges.RangeReader(ranges.Limits(tmp_path / "spent.json"))
+    parts = [part.PartReader(reader, tmp_path / folder, part.Wanted(("swa",))) for folder in "bc"]
+    assert len(parts[0].find("p", str(tmp_path / "a")).rows) == 1
+    monkeypatch.setattr(part, "MAX_FOOTER_BYTES", 10)
+    assert not parts[1].find("p", str(tmp_path / "a")).footer_bytes, name
 
 
 def header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,6 +246,8 @@ HELD: dict[str, Callable[[Path, pytest.MonkeyPatch], None] | str] = {
     "xling.text.files.compressed._MEMORY_BYTES": decompressor,
     "xling.text.files.compressed._MAX_WINDOW_BYTES": window,
     "xling.corpora.common.download.MAX_LIST_BYTES": answer,
+    "xling.corpora.common.ranges.MAX_RANGE_BYTES": one_range,
+    "xling.corpora.crawl_index.parquet_pages.MAX_FOOTER_BYTES": parquet_footer,
     "xling.corpora.common.download._MAX_FILE_BYTES": endless_file,
     "xling.hub.source.MAX_JSON_BYTES": hub_json,
     "xling.models.files.model_folder.LARGEST": model_contents,

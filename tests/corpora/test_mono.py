@@ -12,6 +12,7 @@ import resource
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from http.server import ThreadingHTTPServer
 from pathlib import Path
@@ -369,6 +370,8 @@ def test_the_download_is_announced_and_an_offline_machine_is_told(
 ) -> None:
     base = {"cc": "http://127.0.0.1:1/", "wiki": "http://127.0.0.1:1/"}
     cfg = MonoConfig("sw", out=str(tmp_path / "a"), base_urls=base, cache=str(tmp_path / "cache"))
+    assert resolve(cfg).uris == ("wiki:", "cc-index:CC-MAIN-2024-22")
+    cfg = replace(cfg, size="4")
     assert resolve(cfg).uris == ("wiki:", "cc:CC-MAIN-2024-22")
     import xling.corpora.common.download
 
