@@ -49,8 +49,8 @@ class BinarizeConfig:
         valid_docs: documents (pairs: lines) of each language held out for validation, at most a tenth.
         max_pairs: number of training pairs to use from each of ``pairs``, the first ones; 0 for all. The
             held-out ones do not depend on it.
-        documents: the pairs are documents with a line between them that is blank on both sides. They are held out whole,
-            and their borders are kept for ``join=true``.
+        documents: the pairs are documents with a line between them that is blank on both sides. They are held out
+            whole, and their borders are kept for ``join=true``.
         seed: seed of the choice of held-out documents.
     """
 
@@ -190,7 +190,9 @@ def _binarize_pair(
     if of_line is None:
         return counts | {"dropped_empty": num_empty}
     for split, numbered in firsts.items():
-        np.save(pair_documents.path_of(out.parent, pair, split), np.array([*numbered.values()], dtype=np.int64))
+        np.save(
+            pair_documents.path_of(out.parent, pair, split), np.array([*numbered.values()], dtype=np.int64)
+        )
     num_borders = of_line.count(-1)
     documents = {split: len(numbered) for split, numbered in firsts.items()}
     return counts | {"documents": documents, "dropped_empty": num_empty - num_borders}

@@ -14,16 +14,13 @@ from xling.corpora.nway.pair_texts import PairsConfig
 def test_every_step_goes_on_from_the_one_before(words: tuple[str, ...]) -> None:
     plan = pipeline.read(cli.recipe_path("evening"), ["data=FOLDER", "body=hf:BODY", *words])
     steps = {name: plan.settings(name) for name in plan.steps}
-    table, model = steps["table"], steps["model"]
+    model, body = steps["model"], str(steps["body"].out)
     assert str(steps["body"].source) == "hf:BODY"
-    assert (table.init, table.embeddings, table.freeze) == (str(steps["body"].out), "focus", "body")
-    assert (model.init, model.embeddings, model.freeze) == (table.out, "", "none")
-    assert table.init_pieces == str(steps["static"].out)
-    assert table.model == model.model and table.data == model.data == steps["shards"].out
-    assert model.objectives.keys() == {"teach", "tlm", "xlco"} and table.objectives.keys() == {"teach"}
-    for cfg in (table, model):
-        taught = cfg.objectives["teach"]
-        assert (taught["teacher"], taught["links"]) == (str(steps["body"].out), table.init_pieces)
+    assert (model.init, model.embeddings, model.freeze) == (body, "wechsel", "none")
+    assert steps["vocab"].base == model.freeze_pieces == body
+    assert model.init_pieces == str(steps["static"].out) and model.data == steps["shards"].out
+    taught = model.objectives["teach"]
+    assert (taught["teacher"], taught["links"], taught["sides"]) == (body, model.init_pieces, "target")
     assert steps["vocab"].rows == steps["shards"].rows == str(steps["pairs"].out)
     for suites in ("texts", "tags", "pairs_of_texts"):
         assert [each.partition("=")[0] for each in steps[suites].checkpoints] == ["taught", "body", "static"]

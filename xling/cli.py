@@ -51,7 +51,7 @@ from xling.core.commands import help as manual
 from xling.core.commands.machine_errors import is_of_machine, machine_error
 from xling.core.commands.pipeline import recipes
 from xling.core.commands.runner import STAGES, Stage, load, run_local
-from xling.core.commands.table import NAMED_PIPELINES, OTHER_WORDS
+from xling.core.commands.table import NAMED_PIPELINES, OTHER_WORDS, PLANNED_PIPELINES
 from xling.core.errors import UserError, nearest, unknown
 from xling.core.output import digests, manifest
 from xling.core.output.command_result import Answer, Rows, as_json, tell, visible
@@ -203,10 +203,15 @@ def dispatch(arguments: list[str]) -> Any:
     # With --json nothing but the answer reaches standard output.
     with contextlib.redirect_stdout(sys.stderr if as_json else sys.stdout):
         goal = "run"
-        if word == "config" and rest[:1] and rest[0] in ("run", *NAMED_PIPELINES):
+        pipelines = ("run", *NAMED_PIPELINES, *PLANNED_PIPELINES)
+        if word == "config" and rest[:1] and rest[0] in pipelines:
             goal, word, rest = "config", rest[0], rest[1:]
-        elif DRY_RUN in rest and word in ("run", *NAMED_PIPELINES):
+        elif DRY_RUN in rest and word in pipelines:
             goal, rest = "outline", [each for each in rest if each != DRY_RUN]
+        if word == "run" and rest[:1] and rest[0] in PLANNED_PIPELINES:
+            word, rest = rest[0], rest[1:]
+        if word in PLANNED_PIPELINES and f"{word} {rest[0] if rest else ''}" not in STAGES:
+            return run_planned(word, rest, as_json, goal)
         if word in NAMED_PIPELINES:
             word, rest = "run", [word, *rest]
         if word == "run":
@@ -412,6 +417,25 @@ def run_sweep(stage: Stage, words: Sequence[str]) -> Any:
     configs, launch = [cfg for cfg, _ in resolved], resolved[0][1]
     settings = slurm_settings(launch)
     return load("xling.slurm.launch:submit_sweep")(stage.name, configs, launch["cluster"], settings)
+
+
+def run_planned(word: str, words: Sequence[str], as_json: bool, goal: str) -> Any:
+    """Run the stage that plans a pipeline, then the pipeline; ``STEP.key=value`` changes one of its steps."""
+    stage = STAGES[PLANNED_PIPELINES[word]]
+    if not words or not set(HELP).isdisjoint(words):
+        return Answer(manual.stage_help(stage), {"stage": stage.name, "help": stage.help})
+    own_names = {key.name.partition(".")[0] for key in schema.keys(load(stage.config))}
+    of_steps = [
+        each for each in words if "." in each.partition("=")[0] and each.partition(".")[0] not in own_names
+    ]
+    _, others = split_launch([each for each in words if each not in of_steps])
+    cfg, _ = resolve(stage, others)
+    answer = run_local(stage.name, cfg, 1)
+    if not as_json and goal != "config":
+        show(answer, as_json)
+    path = load("xling.language.survey:folder_of")(cfg) / "pipeline.yaml"
+    given = [each for each in words if each not in others and each not in of_steps]
+    return run_pipeline(path, [*of_steps, *given], as_json, goal)
 
 
 def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False, goal: str = "run") -> Any:

@@ -10,6 +10,7 @@ from xling.core.language_names import in_column_name, is_plain
 from xling.core.languages import Language
 from xling.text.files.delimited import (
     DELIMITERS,
+    NO_DELIMITER,
     Rows,
     TextRow,
     common_width,
@@ -66,6 +67,8 @@ def open_rows(
     positions, is_header = _positions(uri, header, wanted, guess, num_wanted)
     if is_header:
         rows.width = len(header)
+        if rows.width == 1:  # a comma is a mark of the text
+            rows.delimiter = NO_DELIMITER
     else:
         positions = positions or _without_names(uri, header, rows, default)
         remaining = chain([first_row], remaining)

@@ -24,15 +24,15 @@ from xling.corpora.mono.build import PLAN, Build, save_plan
 from xling.corpora.mono.parts import CUTOFFS, INPUTS, meanings, partial_reasons
 from xling.corpora.mono.settings import CC_INDEX, STAGE_NAME
 from xling.corpora.sources.cc_index import INDEX_NOTE, RECORDS_NOTE
-from xling.corpora.sources.source import CUT_NOTE, LOST_CHARS_NOTE
-from xling.corpora.sources.text import LIST_NOTE
+from xling.corpora.sources.source import CUT_NOTE, LOST_CHARS_NOTE, WRAPPED_NOTE
+from xling.corpora.sources.text import LIST_NOTE, SHORT_NOTE, TIMES_NOTE
 from xling.corpora.stages import STREAMING, near_duplicates
 from xling.corpora.stages import paragraphs as dedup
 from xling.corpora.stages.filters import Filters
 from xling.corpora.stages.perplexity import Perplexity
 from xling.text.document import Ledger
 
-_SAID_NOTES = (LIST_NOTE, CUT_NOTE, COMMA_NOTE, LOST_CHARS_NOTE)
+_SAID_NOTES = (LIST_NOTE, SHORT_NOTE, TIMES_NOTE, WRAPPED_NOTE, CUT_NOTE, COMMA_NOTE, LOST_CHARS_NOTE)
 _PHASES_WITH_LEDGER = ("read", "filter", "score", "finish")
 
 

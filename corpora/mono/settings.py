@@ -73,8 +73,8 @@ class MonoConfig:
             routed (``keep``), so that they can be built later without reading the input again.
         source: URIs: ``cc-index:DUMP``, ``cc:DUMP``, ``cc100:``, ``wet:GLOB``, ``warc:GLOB``, ``wiki:DUMP``,
             ``hf:NAME``, ``text:GLOB``, ``docx:GLOB``, ``jsonl:GLOB`` and others (docs/corpora.md), ``toyworld``. Empty
-            means the language's Wikipedia and ``cc-index:``, or with a number in ``size`` so many files of ``cc:``; with
-            several languages these files alone.
+            means the language's Wikipedia and ``cc-index:``, or with a number in ``size`` so many files of ``cc:``;
+            with several languages these files alone.
         size: of ``cc-index:`` the bytes that may be downloaded, index included, such as ``20GB``, which is the
             default; of ``cc:`` and of a data set of the Hub the number of files, 4 by default. 0 for all.
         time: how long ``cc-index:`` may download, such as ``90m`` or ``2h``; empty for as long as it takes.

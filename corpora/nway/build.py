@@ -38,6 +38,7 @@ class NwayConfig:
             ``ntrex`` and ``tatoeba`` are not among the defaults, because suites score them. ``own`` reads one's own
             files, see `xling.corpora.nway.own_files`.
         langs: the only languages to read; all without it. ``own`` needs it.
+        share: share of the rows that is read, to measure what the rest is worth.
         held_out: share of the rows that is not in the output but in its folder ``held_out``, a JSON lines file for each
             language with the first one, to be scored; at most 2,000 texts.
         min_count: minimum occurrences of a word; rarer ones are removed from the rows.
@@ -53,6 +54,7 @@ class NwayConfig:
         "po",
     )  # fmt: skip
     langs: tuple[Lang, ...] = ()
+    share: float = 1.0
     held_out: float = 0.0
     min_count: int = 2
     max_words: int = 400
@@ -73,6 +75,8 @@ def run(cfg: NwayConfig) -> manifest.Manifest:
         raise UserError(f"features={cfg.features}", f"only {FEATURES_VERSION}", "leave it out")
     if not 0 <= cfg.held_out < 1:
         raise UserError(f"held_out={cfg.held_out}", "a share from 0 to below 1, for example 0.01")
+    if not 0 < cfg.share <= 1:
+        raise UserError(f"share={cfg.share}", "a share above 0 and up to 1, for example 0.5")
     if not cfg.data.is_dir():
         raise UserError(f"data={cfg.data} is not a folder", "a folder of aligned text", "see docs/hour.md")
     inputs = nway_sources.files_of(cfg.data, cfg.sources, cfg.out)
@@ -128,6 +132,7 @@ def _read_rows(
     scored: list[own_files.Sides] = []
     for rows in _with_progress(cfg):
         learned, held = own_files.split_held_out(rows.texts, cfg.held_out, scored)
+        learned = own_files.draw_rows(learned, cfg.share)
         row_sets.append(_number_words(nway_sources.Rows(rows.source, learned), word_ids, cfg.max_words))
         kept_texts.append({lang: learned[lang] for lang in cfg.keep_texts if lang in learned})
         scored.append(held)

@@ -263,6 +263,12 @@ def split_held_out(
     return kept, {code: [*itertools.compress(texts, is_held)] for code, texts in sides.items()}
 
 
+def draw_rows(sides: Sides, share: float) -> Sides:
+    """Return a share of aligned rows; the rows of a smaller share are among those of a larger one."""
+    is_drawn = [_hash(str(number)) < share for number in range(len(sides[min(sides)]))]
+    return {code: [*itertools.compress(texts, is_drawn)] for code, texts in sides.items()}
+
+
 def _hash(text: str) -> float:
     """Return a number from 0 to 1 that depends on the text alone."""
     return zlib.crc32(text.encode("utf-8", "replace")) / (1 << 32)

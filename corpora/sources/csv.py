@@ -17,7 +17,7 @@ from xling.corpora.sources.source import (
     admit,
     decode,
     local_shards,
-    paragraphs,
+    running_text,
 )
 from xling.text.document import Document, Ledger
 from xling.text.files.compressed import read_lines
@@ -53,7 +53,9 @@ class _Delimited(LocalFiles):
             name = f"{shard.name}/{number}"
             if row.cells is None or not place < len(row.cells) <= width:
                 count_refused(name, shard.source, "malformed row", ledger)
-            elif doc := admit(Document(name, paragraphs(row.cells[place]), source=shard.source), ledger):
+                continue
+            text = running_text(row.cells[place], ledger)
+            if doc := admit(Document(name, text, source=shard.source), ledger):
                 yield doc
 
     def _guess(self, header: Sequence[str]) -> list[int]:

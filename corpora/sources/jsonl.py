@@ -17,7 +17,7 @@ from xling.corpora.sources.source import (
     admit,
     declared_lang,
     local_shards,
-    paragraphs,
+    running_text,
 )
 from xling.corpora.sources.values import as_date, as_name, as_text
 from xling.text.document import LONE, TITLED, Document, Ledger
@@ -89,7 +89,7 @@ def from_row(row: Any, name: str, source: str, ledger: Ledger, field: str = "") 
         next(filter(None, (read(row[key]) for key in names if row.get(key) is not None)), "")
         for names, read in ((_URL_FIELDS, as_name), (_DATE_FIELDS, as_date))
     )
-    doc = Document(name, paragraphs(text), url, source, date, form=_form(row.get("meta")))
+    doc = Document(name, running_text(text, ledger), url, source, date, form=_form(row.get("meta")))
     lang = next((row[key] for key in _LANG_FIELDS if row.get(key)), "")  # a list names no single one
     if isinstance(lang, str) and (declared := declared_lang(lang)):
         doc.meta["declared_lang"] = declared

@@ -22,10 +22,12 @@ from xling.corpora.crawl_index.settings import IndexSettings
 from xling.text.document import READ, SURROGATE, Document, Ledger
 from xling.text.files.globs import matching_files
 from xling.text.long_texts import cut_text
+from xling.text.wrapped_lines import join_wrapped, wrapped_width
 
 STAGE = READ
 CUT_NOTE = "documents made by cutting long texts at paragraph or sentence ends"
 LOST_CHARS_NOTE = "documents with U+FFFD in the place of what could not be decoded"
+WRAPPED_NOTE = "texts with lines of a fixed width: the lines of a paragraph were joined"
 MAX_DOC_CHARS = 200_000
 """Of one document of a long text: at two characters a word it has no more words than any stage takes."""
 REASONS = {
@@ -321,6 +323,7 @@ def _with_schemes(uri: str, pattern: str) -> str:
     return f"{fix}; and check the path of {', '.join(absent)}" if absent else fix
 
 
+_HEAD_LINES = 1000
 _ENDINGS = (
     ".gz",
     ".xz",
@@ -375,6 +378,15 @@ def paragraphs(text: str) -> str:
     else:
         return text
     return "\n".join(filter(None, map(str.strip, lines)))
+
+
+def running_text(text: str, ledger: Ledger) -> str:
+    """Return `paragraphs` of a text whose lines may have a fixed width; lines that are joined are an event."""
+    head = text.split("\n", _HEAD_LINES)[:_HEAD_LINES]
+    if width := wrapped_width(head):
+        ledger.count_event(WRAPPED_NOTE)
+        text = "\n".join(join_wrapped(text.splitlines(), width))
+    return paragraphs(text)
 
 
 @functools.cache

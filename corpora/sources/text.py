@@ -10,6 +10,7 @@ from xling.corpora.sources.source import (
     CUT_NOTE,
     MAX_DOC_CHARS,
     SOURCES,
+    WRAPPED_NOTE,
     Context,
     LocalFiles,
     Shard,
@@ -21,9 +22,15 @@ from xling.corpora.sources.source import (
 from xling.text.document import LONE, Document, Ledger
 from xling.text.files.compressed import read_lines
 from xling.text.long_texts import LIST_LINES, cut_text, is_list_of_sentences
+from xling.text.wrapped_lines import join_sentences, join_wrapped, wrapped_width
 
 LIST_NOTE = "file of isolated sentences, one a line: each line is a document"
+SHORT_NOTE = "file whose blank lines are between short paragraphs: they end no document"
+TIMES_NOTE = "lines of subtitles with their number or times left out"
 _HEAD_LINES, _HEAD_BYTES = 1000, 1 << 20
+_MIN_CUES = 5
+_SHORT_BLOCK = 300
+_TIMES = re.compile(r"(?:\d+:)?\d+:\d\d[.,]\d+ +--> +(?:\d+:)?\d+:\d\d[.,]\d+.*")
 # A line of these alone is blank: spaces of all widths, joiners and marks that are not seen.
 _BLANK = re.compile("[\\s\u200b-\u200f\u2060\ufeff\u00ad]*")
 
@@ -33,7 +40,8 @@ class Text(LocalFiles):
     """Text in CC-100's format, plain or compressed.
 
     A text without blank lines is cut where it is long, so that memory stays bounded and no such text is too long. If
-    its lines are one sentence each, as in Common Voice, each is a document.
+    its lines are one sentence each, as in Common Voice, each is a document. Many short paragraphs with a blank line
+    after each, as of verses or an interview, and lines that a program has broken are running text without blank lines.
     """
 
     @classmethod
@@ -51,13 +59,40 @@ def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Docume
     """Yield the documents of one file in CC-100's format, fetched first if it is remote."""
     lines = decoded_lines(context, shard, ledger)
     head = list(_head(lines))
-    num_blank = sum(not line for line in head)
+    if sum(map(_is_times, head)) >= _MIN_CUES:
+        lines = join_sentences(_without_times(itertools.chain(head, lines), ledger))
+        head = list(_head(lines))
     texts = [line for line in head if line]
-    if num_blank * LIST_LINES < len(texts) and is_list_of_sentences(texts):
+    sizes = [sum(map(len, block)) for is_text, block in itertools.groupby(head, bool) if is_text]
+    is_short = len(sizes) >= LIST_LINES and sorted(sizes)[len(sizes) // 2] < _SHORT_BLOCK
+    num_borders = 0 if len(sizes) == len(texts) and is_short else len(head) - len(texts)
+    all_lines: Iterator[str] = itertools.chain(head, lines)
+    if width := wrapped_width(head):
+        ledger.count_event(WRAPPED_NOTE)
+        all_lines = join_wrapped(all_lines, width)
+    elif num_borders * LIST_LINES < len(texts) and is_list_of_sentences(texts):
         ledger.count_event(LIST_NOTE)
-        return documents_of(itertools.chain(head, lines), shard, ledger, LONE)
-    max_chars = min(MAX_DOC_CHARS, context.max_chars)
-    return documents_of(_blocks(itertools.chain(head, lines), max_chars, ledger), shard, ledger)
+        return documents_of(all_lines, shard, ledger, LONE)
+    elif is_short:
+        ledger.count_event(SHORT_NOTE)
+        all_lines = filter(None, all_lines)
+    return documents_of(_blocks(all_lines, min(MAX_DOC_CHARS, context.max_chars), ledger), shard, ledger)
+
+
+def _is_times(line: str) -> bool:
+    return "-->" in line and _TIMES.fullmatch(line.strip()) is not None
+
+
+def _without_times(lines: Iterator[str], ledger: Ledger) -> Iterator[str]:
+    """Yield the lines of subtitles (SubRip, WebVTT) without those of times and the numbers before them."""
+    previous = None
+    for line in itertools.chain(lines, [None]):
+        is_times = line is not None and _is_times(line)
+        if previous is not None and (_is_times(previous) or (is_times and previous.strip().isdigit())):
+            ledger.count_event(TIMES_NOTE)
+        elif previous is not None:
+            yield previous
+        previous = line
 
 
 def decoded_lines(context: Context, shard: Shard, ledger: Ledger) -> Iterator[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import ClassVar
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from xling.corpora.langid.code_pages import CodePages, is_surely_damaged
 from xling.corpora.stages import STREAMING, Example, Stage, Verdict
-from xling.text.document import Document
+from xling.text.document import LONE, Document
 from xling.text.repair import code_points, decode_mojibake, has_mojibake
 from xling.text.tokenised import TOKENISED, tokenised_kind
 
@@ -60,6 +61,7 @@ class Repair(Stage):
         "mojibake": "read in a wrong encoding, and which one cannot be told",
     }
     rewrites = True
+    at_once: ClassVar[int] = 64
     examples = (
         Example("", "Ã©tÃ© dÃ©jÃ\xa0"),
         Example("", "abc \ufffd", settings={"max_replacement_ratio": 0.5}),
@@ -69,6 +71,28 @@ class Repair(Stage):
         Example("lost_letters", "Des membres de l?Assembl?e sont ?lus."),
         Example("mojibake", "‡‡Ë†Å¡Ã‚¯¿½‡‡"),
     )
+
+    def edits(self, docs: Sequence[Document]) -> Iterator[Verdict]:
+        """Yield the verdict on each document; lines by themselves tell together which code pages they were in."""
+        lone = [doc for doc in docs if doc.form == LONE and "\n" not in doc.text and not doc.text.isascii()]
+        texts = [doc.text for doc in lone]
+        mended = dict[int, str]()
+        if len(lone) > 1 and self._is_of_one_language() and any(map(self._code_pages.is_suspect, texts)):
+            reread = self._code_pages.mend(texts)
+            mended = {
+                id(doc): new
+                for doc, text, new in zip(lone, texts, reread, strict=True)
+                if new != text and not has_mojibake(code_points(text))
+            }
+        for doc in docs:
+            if id(doc) not in mended:
+                yield self.edit(doc)
+                continue
+            verdict = self.edit(replace(doc, text=mended[id(doc)]))
+            yield replace(verdict, notes={**verdict.notes, "repaired_unicode": 1})
+
+    def _is_of_one_language(self) -> bool:
+        return len(self._code_pages.langs) == 1
 
     def edit(self, doc: Document) -> Verdict:
         """Repair a document; the ledger notes how many had more wrong than their spaces."""
@@ -100,10 +124,20 @@ class Repair(Stage):
         may_be_mojibake = has_mojibake(code_points(text))
         if not may_be_mojibake and not self._code_pages.is_suspect(text):
             return text, False
-        text = _with_line_feeds(text)
+        lines = _with_line_feeds(text).split("\n")
         if may_be_mojibake:
-            text = _decode_lines(text)
-        return "\n".join(self._code_pages.mend(text.split("\n"))), True
+            lines = self._decoded(lines)
+        return "\n".join(self._code_pages.mend(lines)), True
+
+    def _decoded(self, lines: list[str]) -> list[str]:
+        """Return the lines with sequences of UTF-8 decoded; where damage is left, those were other bytes by chance."""
+        decoded = _decode_lines("\n".join(lines)).split("\n")
+        if len(decoded) != len(lines) or not any(map(is_surely_damaged, decoded)):
+            return decoded
+        return [
+            reread if is_surely_damaged(new) and reread != line else new
+            for line, new, reread in zip(lines, decoded, self._code_pages.mend(lines), strict=True)
+        ]
 
 
 def _reason_beyond_repair(text: str, is_suspect: bool) -> str:

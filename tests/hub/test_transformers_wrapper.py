@@ -208,6 +208,9 @@ def test_a_checkpoint_may_be_named_hf(
     assert "is imported into" in capsys.readouterr().err
     assert inputs.import_hub_inputs("checkpoint translator", cfg, load) == found
     assert capsys.readouterr().err == ""
+    several = EvalConfig(suites=("x",), out=tmp_path, checkpoints=("runs/a", f"big={cfg.checkpoint}"))
+    named = inputs.import_hub_inputs("checkpoint translator", several, load)
+    assert named.checkpoints == ("runs/a", f"big={found.checkpoint}")
 
 
 @pytest.mark.parametrize("kind", KINDS)

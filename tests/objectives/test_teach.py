@@ -22,6 +22,12 @@ def test_words_begin_at_marks_at_signs_and_at_pieces_of_scripts_without_spaces()
     assert word_of.tolist() == [-1, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, -1]
 
 
+def test_vowel_signs_stand_inside_words() -> None:
+    reader = teach.Reader(["<s>", "<pad>", "</s>", "<unk>", "▁सरका", "र", "▁क", "ि", "या"], Path("nowhere"))
+    words, _ = reader.words(np.array([0, 4, 5, 6, 7, 8, 2]))
+    assert words == ["सरकार", "किया"]
+
+
 def test_the_teacher_reads_the_words_in_its_own_pieces_and_is_cut_at_its_length() -> None:
     class Letters:
         def encode(self, words: list[str]) -> list[list[int]]:
@@ -86,6 +92,7 @@ def test_errors_of_words_are_shares_of_the_variance() -> None:
         (["teacher="], "no teacher to learn from"),
         (["source=th", "pairs=en-ar"], "no pair has it"),
         (["sentence=0", "words=0"], "one of the two above 0"),
+        (["sides=source"], "both, target"),
         (["links=nowhere"], "an output of xling pretrain static"),
     ],
 )
@@ -114,3 +121,12 @@ def test_both_sides_come_to_the_teacher(build: Any, bitext: Path) -> None:
         trainer.train_step([sample])
     rows = task.objectives["teach"].loss(trainer.get_model().eval(), sample).rows
     assert rows.max() < 0.3
+
+
+def test_the_target_alone_is_taught(build: Any, bitext: Path) -> None:
+    _, task = build("teach", "objectives.teach.sides=target", "objectives.teach.words=0")
+    task.load_dataset("train")
+    dataset = task.dataset("train")
+    sample = dataset.collater([dataset[i] for i in range(4)])
+    assert sample["student"]["nsentences"] == sample["teacher"]["nsentences"] == 4
+    assert task.langs.index("en") not in sample["target_langs"].tolist()

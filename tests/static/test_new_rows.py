@@ -141,3 +141,15 @@ def test_a_training_starts_from_another_vocabulary(
             checks.check(settings(shards, f"out={tmp_path / 'no'}", *words))
     with pytest.raises(UserError, match="same vocabulary"):
         checks.check(settings(old, f"out={tmp_path / 'no'}", f"init={tmp_path / 'start'}", "embeddings=fvt"))
+
+
+def test_kept_rows_get_no_gradient(vocab: Path, other: Path) -> None:
+    names = new_rows.Vocabulary.read(vocab).names
+    table = torch.nn.Parameter(torch.ones(FIRST_PIECE_ID + len(names) + 1, 2))
+    shared = set(new_rows.Vocabulary.read(other).names)
+    is_kept = [name in shared and name.replace("\u2581", "").isascii() for name in names]
+    assert new_rows.keep_rows(table, vocab, other) == sum(is_kept) > 10
+    table.sum().backward()
+    assert table.grad is not None
+    assert table.grad[FIRST_PIECE_ID:-1, 0].tolist() == [float(not kept) for kept in is_kept]
+    assert not table.grad[:FIRST_PIECE_ID].any() and table.grad[-1].all()

@@ -16,6 +16,7 @@ the start.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -37,6 +38,7 @@ from xling.objectives.distill import Lesson, states_of
 from xling.objectives.pairs import Pair, PairDataset
 from xling.static.word_links import WordLinks
 from xling.text import vocab
+from xling.text.tokenizers.wordpiece import marked
 from xling.text.words.features import is_unspaced
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 
 OVERHEAD = 2
 WORD_START = "\u2581"
-SIDES = ("src", "tgt")
+SIDES = {"both": ("src", "tgt"), "target": ("tgt",)}
 MAX_SPELT = 200_000
 """Words whose pieces are kept in memory; all are forgotten when there are more."""
 
@@ -53,7 +55,7 @@ class Reader:
     """Words of pieces, and the teacher's pieces of words.
 
     Args:
-        names: the student's pieces by id, from id 0.
+        names: the student's pieces by id, from id 0, with the mark of a start of a word.
         teacher: folder of the teacher, which is read when the first example is made.
     """
 
@@ -81,8 +83,8 @@ class Reader:
                 continue
             name = self._names[token]
             plain = name.replace(WORD_START, "")
-            alone = not plain or not plain[0].isalnum() or is_unspaced(plain)
-            if name.startswith(WORD_START) or alone or not words or not words[-1][-1:].isalnum():
+            alone = not _is_of_word(plain[:1]) or is_unspaced(plain)
+            if name.startswith(WORD_START) or alone or not words or not _is_of_word(words[-1][-1:]):
                 words.append(plain)
             else:
                 words[-1] += plain
@@ -156,12 +158,13 @@ class TeachDataset(PairDataset):
         """Pack both sides of every pair, and the teacher's texts; number words and rows over the batch."""
         ours, theirs, links = [], [], []
         num_words = num_teacher_words = 0
+        sides = SIDES[self._cfg.sides]
         for place, sample in enumerate(samples):
             theirs.append(_sequence(sample["teacher"], place, sample["teacher_words"], num_teacher_words, 0))
-            for side, key in enumerate(SIDES):
-                row = 2 * place + side
+            for side, key in enumerate(sides):
+                row = len(sides) * place + side
                 words = sample[f"{key}_words"]
-                lang = int(sample["pair_langs"][side])
+                lang = int(sample["pair_langs"][side - len(sides)])
                 ours.append(_sequence(sample[key], row, words, num_words, lang))
                 linked = sample[f"{key}_links"] + [num_words, num_teacher_words]
                 links.append(np.concatenate([linked, np.full((len(linked), 1), row)], 1))
@@ -176,10 +179,17 @@ class TeachDataset(PairDataset):
             "num_words": (num_words, num_teacher_words),
             "links": torch.from_numpy(np.concatenate(links).astype(np.int64)),
             "id": torch.tensor([int(sample["id"][0]) for sample in samples]),
-            "target_langs": torch.tensor([int(lang) for s in samples for lang in s["pair_langs"]]),
+            "target_langs": torch.tensor(
+                [int(lang) for s in samples for lang in s["pair_langs"][-len(sides) :]]
+            ),
             "ntokens": student["ntokens"],
             "nsentences": len(samples),
         }
+
+
+def _is_of_word(letter: str) -> bool:
+    """Return whether a character stands inside words: a letter, a digit, or a mark such as a vowel sign."""
+    return letter.isalnum() or (letter != "" and unicodedata.category(letter).startswith("M"))
 
 
 def _sequence(
@@ -206,7 +216,10 @@ class Teach(Objective):
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of pairs of a split."""
         cfg, teacher = self.cfg, Path(self.cfg.teacher)
-        reader = Reader(self.dictionary.symbols, teacher)
+        names = self.dictionary.symbols
+        if (data / vocab.WORDPIECE).is_file():
+            names = [marked(name) for name in names]
+        reader = Reader(names, teacher)
         aligner = WordLinks(Path(cfg.links), cfg.least) if cfg.links and cfg.words else None
         dataset: TeachDataset
 
@@ -229,6 +242,7 @@ class Teach(Objective):
             theirs, wanted = states_of(teacher, sample["teacher"]["net_input"])
         widths_differ = lesson.projection.in_features != lesson.projection.out_features
         project = lesson.projection if widths_differ else nn.Identity()
+        num_sides = len(SIDES[cfg.sides])
         rows = torch.zeros(len(sample["target_langs"]), device=last.device)
         if cfg.sentence:
             vectors = _in_order(
@@ -237,7 +251,7 @@ class Teach(Objective):
             targets = _in_order(
                 pool(wanted, sample["teacher"]["net_input"]["runs"], "mean"), sample["teacher"]
             )
-            cosines = F.cosine_similarity(vectors.float(), targets.float().repeat_interleave(2, 0))
+            cosines = F.cosine_similarity(vectors.float(), targets.float().repeat_interleave(num_sides, 0))
             rows = rows + cfg.sentence * (1 - cosines)
         if cfg.words:
             num = len(ours) - 1, len(theirs) - 1

@@ -100,6 +100,8 @@ class TeachConfig(PairConfig):
         least: least similarity of linked words.
         sentence: weight of the loss of sentences.
         words: weight of the loss of words.
+        sides: what is taught: ``both`` sides of a pair, or the ``target`` alone, which costs half as much and leaves
+            the source language to what the model has of it.
     """
 
     has_weights: ClassVar[bool] = True
@@ -110,6 +112,7 @@ class TeachConfig(PairConfig):
     least: float = ranged(LEAST_SIMILARITY, SHARE)
     sentence: float = ranged(1.0, NOT_NEGATIVE)
     words: float = ranged(1.0, NOT_NEGATIVE)
+    sides: str = "both"
 
     def check_model(self, langs: list[str], shape: Any) -> None:
         """Check the teacher, the pairs that it can read, and that the losses and their settings have an effect."""
@@ -128,6 +131,8 @@ class TeachConfig(PairConfig):
                 ", ".join(pairs),
                 "give pairs with it",
             )
+        if self.sides not in ("both", "target"):
+            raise UserError(f"objectives.teach.sides={self.sides}", "both, target")
         if not self.sentence + self.words > 0:
             raise UserError(
                 f"objectives.teach: sentence={self.sentence} words={self.words}", "one of the two above 0"

@@ -20,9 +20,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from xling.core.errors import UserError
 from xling.static import encoder_files
-from xling.static.pieces import BYTE_PIECE, CONTINUATION, FIRST_PIECE_ID, WORD_START
+from xling.static.pieces import BYTE_PIECE, FIRST_PIECE_ID, WORD_START
 from xling.text import vocab
+from xling.text.tokenizers import wordpiece
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
@@ -49,9 +51,7 @@ class Vocabulary:
         lines = (folder / vocab.DICTIONARY).read_text(encoding="utf-8").splitlines()
         names = [line.rpartition(" ")[0] for line in lines]
         if (folder / vocab.WORDPIECE).is_file():
-            names = [
-                n.removeprefix(CONTINUATION) if n.startswith(CONTINUATION) else WORD_START + n for n in names
-            ]
+            names = [wordpiece.marked(name) for name in names]
         return cls(names, vocab.load_processor(folder))
 
     @property
@@ -105,6 +105,24 @@ def start_rows(
         table[:FIRST_PIECE_ID] = old_table[:FIRST_PIECE_ID].to(table.dtype)
         table[last] = old_table[old_last].to(table.dtype)
     return counts
+
+
+def keep_rows(table: torch.nn.Parameter, data: Path, old: Path) -> int:
+    """Give no gradient to the rows of symbols and of ASCII pieces that another vocabulary has too; return how many.
+
+    Raises:
+        UserError: a vocabulary is missing or damaged, or none of its ASCII pieces is in ``data``.
+    """
+    new, theirs = Vocabulary.read(data), Vocabulary.read(old)
+    known = set(theirs.names)
+    is_kept = [name in known and name.replace(WORD_START, "").isascii() for name in new.names]
+    if not any(is_kept):
+        raise UserError(f"freeze_pieces={old} has no ASCII piece of {data}", "a vocabulary with pieces of it")
+    learns = torch.ones(len(table), 1)
+    learns[:FIRST_PIECE_ID] = 0
+    learns[FIRST_PIECE_ID : FIRST_PIECE_ID + len(is_kept), 0] -= torch.tensor(is_kept, dtype=torch.float32)
+    table.register_hook(lambda grad: grad * learns.to(grad))
+    return sum(is_kept)
 
 
 def _equal_pieces(new: Vocabulary, old: Vocabulary) -> dict[int, int]:

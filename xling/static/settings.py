@@ -12,8 +12,8 @@ from xling.static.shape import StaticConfig
 from xling.text.words.features import FEATURES_VERSION
 
 SOURCE_SHARES = {
-    "bible": 0.45, "seed": 0.2, "mafand": 0.12, "nli": 0.08, "multi30k": 0.05, "dictionary": 0.05, "indian": 0.02,
-    "stories": 0.02, "udhr": 0.01, "para_extra": 0.09, "po": 0.09,
+    "bible": 0.3, "seed": 0.2, "mafand": 0.12, "nli": 0.08, "multi30k": 0.05, "dictionary": 0.05, "indian": 0.02,
+    "stories": 0.02, "udhr": 0.01, "para_extra": 0.25, "po": 0.08,
 }  # fmt: skip
 
 SOURCE_MASS = {

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from xling.core.commands.inputs import SENTENCE_TRANSFORMERS_FILE
 from xling.core.errors import UserError
 from xling.core.registry import Registry
 
@@ -47,7 +48,6 @@ ENCODERS: Registry[Callable[[Path], Encoder]] = Registry("encoder", plugin="enco
 ENCODERS.register_target("checkpoint", "xling.transfer.words:CheckpointEncoder")
 ENCODERS.register_target("hf", "xling.hub.sentence_encoders:open_hf")
 ENCODERS.register_target("sentence-transformers", "xling.hub.sentence_encoders:SentenceTransformersEncoder")
-SENTENCE_TRANSFORMERS_FILE = "modules.json"
 
 
 def encoder_of(checkpoint: str | Path) -> Encoder:

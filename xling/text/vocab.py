@@ -43,6 +43,8 @@ SPM_MODEL, WORDPIECE, TRANSFORMERS_TOKENIZER, DICTIONARY = (
     "dict.txt",
 )
 """Files of a vocabulary: the dictionary, and one tokenizer file."""
+KEPT = ("en",)
+NOT_OF_A_BASE = ("coverage", "model", "byte_fallback", "normalize", "num_threads")
 IMPORTED_PIECES = 2
 """Version of the pieces and offsets that imported tokenizers give: answers from other ones are predicted again."""
 
@@ -54,6 +56,9 @@ class VocabConfig:
     Attributes:
         corpora: language -> files, globs or corpus directories.
         rows: output of ``xling corpus pairs``, whose text is added to ``corpora``; empty for none.
+        base: folder of an imported BERT, whose WordPiece pieces stay, see `xling.text.tokenizers.extended`; empty for
+            a vocabulary of its own.
+        keep: languages whose text is cut as by ``base``; new pieces are learned from the others.
         out: directory to publish: ``spm.model``, ``spm.vocab``, ``dict.txt``.
         size: number of pieces, including SentencePiece's three specials.
         alpha: exponent of the language shares, by characters.
@@ -70,6 +75,8 @@ class VocabConfig:
     out: str
     corpora: dict[Lang, tuple[str, ...]] = field(default_factory=dict)
     rows: str = ""
+    base: str = ""
+    keep: tuple[Lang, ...] = KEPT
     size: int = 8000
     alpha: float = 0.3
     num_sentences: int = 500_000
@@ -94,10 +101,14 @@ def run(cfg: VocabConfig) -> manifest.Manifest:
         raise UserError("no text to learn a vocabulary from", "corpora.LANG=PATH", "name some text")
     for lang in cfg.corpora:
         languages.get(lang)
+    if not cfg.base and cfg.keep != KEPT:
+        raise UserError(f"keep={','.join(cfg.keep)} without base=", fix="give base=MODEL, or leave keep= out")
     if not 0 <= cfg.alpha <= 1:
         raise UserError(f"alpha={cfg.alpha}", "a number from 0 to 1")
     out = Path(cfg.out)
     inputs = [path for paths in cfg.corpora.values() for path in corpus_reader.resolve_files(paths)]
+    if cfg.base:
+        inputs.append(_base_file(cfg))
     if published := manifest.up_to_date(out, "vocab", given, inputs):
         return published
     num_chars, num_lines, kept = {}, {}, Counter[str]()
@@ -108,11 +119,15 @@ def run(cfg: VocabConfig) -> manifest.Manifest:
     with manifest.publish(out, "vocab", given, inputs) as publication:
         used: Counter[str] = Counter()
         silence.doing(f"learning {cfg.size:,} pieces from {sum(num_lines.values()):,} lines")
-        _train(cfg, publication.path, _sample_lines(cfg, num_chars, num_lines, used), "".join(sorted(kept)))
-        _write_dictionary(publication.path)
+        if cfg.base:
+            publication.counts |= _extend(cfg, publication.path, num_chars, num_lines, used)
+        else:
+            lines = _sample_lines(cfg, num_chars, num_lines, used)
+            _train(cfg, publication.path, lines, "".join(sorted(kept)))
+            _write_dictionary(publication.path)
         publication.counts |= {
             "chars": num_chars,
-            "shares": {lang: round(used[lang] / used.total(), 4) for lang in cfg.corpora},
+            "shares": {lang: round(used[lang] / used.total(), 4) for lang in cfg.corpora if used[lang]},
             "vocab_digest": vocab_digest(publication.path),
         }
     return manifest.read(out)
@@ -189,6 +204,44 @@ def _sample_lines(
             for _ in range(int(copies_per_line + generator.random())):
                 used[lang] += len(line)
                 yield line
+
+
+def _base_file(cfg: VocabConfig) -> Path:
+    """Return the tokenizer file of ``base``.
+
+    Raises:
+        UserError: there is none, or a setting has no effect on it.
+    """
+    path = Path(cfg.base) / WORDPIECE
+    if not path.is_file():
+        raise UserError(
+            f"base={cfg.base} has no WordPiece vocabulary", "an imported BERT", "run `xling import hf`"
+        )
+    plain = VocabConfig(out="")
+    if given := [n for n in NOT_OF_A_BASE if getattr(cfg, n) != getattr(plain, n)]:
+        raise UserError(f"base={cfg.base} with {given[0]}=", fix=f"leave {' and '.join(given)} out")
+    if not set(cfg.corpora) - set(cfg.keep):
+        raise UserError(
+            f"base={cfg.base} with text of {', '.join(cfg.corpora)} alone",
+            "text of other languages than keep=",
+        )
+    return path
+
+
+def _extend(
+    cfg: VocabConfig, out: Path, num_chars: dict[str, int], num_lines: dict[str, int], used: Counter[str]
+) -> dict[str, int]:
+    """Write a WordPiece vocabulary that has the pieces of ``base`` and new ones; return counts."""
+    from xling.text.tokenizers import extended
+
+    others = {lang: paths for lang, paths in cfg.corpora.items() if lang not in cfg.keep}
+    chars, lines = ({lang: counts[lang] for lang in others} for counts in (num_chars, num_lines))
+    text = _sample_lines(replace(cfg, corpora=others), chars, lines, used)
+    kept = (line for lang in cfg.corpora if lang in cfg.keep for line in _read_lines(cfg, lang))
+    tokenizer, names, counts = extended.extend(_base_file(cfg), cfg.size, text, kept)
+    tokenizer.save(str(out / WORDPIECE))
+    (out / DICTIONARY).write_text("".join(f"{name} 1\n" for name in names), encoding="utf-8")
+    return counts
 
 
 def _train(cfg: VocabConfig, out: Path, sentences: Iterator[str], required: str) -> None:

@@ -83,6 +83,8 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
         freeze(model, cfg.freeze)
         if cfg.freeze == "body" and cfg.init and not leaves_embeddings(cfg):
             freeze(model, "embeddings")
+    if cfg.freeze_pieces:
+        new_rows.keep_rows(model.encoder.tokens.weight, Path(cfg.data), Path(cfg.freeze_pieces))
     if cfg.train.sharding != "none":
         check_sharding(cfg)
         if processes.size() > 1:

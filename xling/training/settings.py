@@ -193,6 +193,8 @@ class PretrainConfig:
             rest (Artetxe et al. 2020). ``encoder`` or ``decoder``: with the embeddings that both share (XNLG). At
             the end it is verified that no bit has changed. Adapters always learn; with adapters, ``body`` means
             all weights of ``init``, including embeddings of the same vocabulary (MAD-X).
+        freeze_pieces: folder of a vocabulary whose ASCII pieces keep their embeddings, for example the model that
+            ``embeddings`` started from: what it learned of English stays. Needs ``train.weight_decay=0``.
         phases: parts of the run with their own lengths, languages and objectives, in this order;
             ``train.updates`` is then their sum.
         seed: seed of every draw and of fresh weights.
@@ -219,6 +221,7 @@ class PretrainConfig:
     cross: Literal["random", "self"] = "random"
     init_pieces: str = ""
     freeze: Literal["none", "body", "embeddings", "encoder", "decoder"] = "none"
+    freeze_pieces: str = ""
     phases: dict[str, PhaseConfig] = field(default_factory=dict)
     log: str = "none"
     dry_run: bool = False
@@ -240,6 +243,11 @@ class PretrainConfig:
             raise UserError(
                 f"embeddings={self.embeddings} with init={self.init} init_tiled={str(self.init_tiled).lower()}",
                 "init=MODEL over another vocabulary, without init_tiled=",
+            )
+        if self.freeze_pieces and self.train.weight_decay:
+            raise UserError(
+                f"freeze_pieces={self.freeze_pieces} with train.weight_decay={self.train.weight_decay}",
+                "train.weight_decay=0, which leaves rows without gradients as they are",
             )
         if self.embeddings and bool(self.init_pieces) != (self.embeddings in WITH_ENCODER):
             raise UserError(

@@ -22,6 +22,7 @@ HUB_PREFIX, HUB_IMPORTER = "hf:", "xling.hub.cached:cached_checkpoint"
 MODEL_FILES = ("model.pt", "task.pt")
 """Files of which a checkpoint of ours has one, if it is not static."""
 STATIC_FILE = "static.safetensors"
+SENTENCE_TRANSFORMERS_FILE = "modules.json"
 PICKLE_FIRST_BYTE = b"\x80"
 """First byte of a pickle."""
 _STANDARD_INPUT = re.compile("[a-z0-9]+:-")
@@ -88,9 +89,14 @@ def check_not_hub_model(folder: Path) -> None:
         )
 
 
+def is_model(folder: Path) -> bool:
+    """Return whether a folder has the weights of a model of ours."""
+    return any((folder / name).is_file() for name in (*MODEL_FILES, STATIC_FILE))
+
+
 def check_model(folder: Path) -> None:
     """Raise UserError for a folder that has no model of ours, or one that was cut off."""
-    if folder.exists() and not any((folder / name).is_file() for name in (*MODEL_FILES, STATIC_FILE)):
+    if folder.exists() and not is_model(folder):
         raise UserError(
             f"no checkpoint at {folder}",
             f"a directory with {' or '.join(MODEL_FILES)}",
@@ -177,6 +183,8 @@ def standard_input(cfg: Any, out: Path) -> Iterator[Any]:
 def import_hub_inputs(path_settings: str, cfg: Any, load: Callable[[str], Any]) -> Any:
     """Replace every input ``hf:NAME_OR_FOLDER`` in the settings by the directory of the imported model.
 
+    So are those of ``checkpoints``, also ``NAME=hf:NAME_OR_FOLDER`` and a folder of sentence-transformers.
+
     Args:
         path_settings: as in `check_inputs_exist`.
         cfg: the settings, a dataclass.
@@ -190,4 +198,15 @@ def import_hub_inputs(path_settings: str, cfg: Any, load: Callable[[str], Any]) 
         value = getattr(cfg, field)
         if isinstance(value, (str, Path)) and str(value).startswith(HUB_PREFIX):
             imported[field] = type(value)(str(load(HUB_IMPORTER)(str(value))))
+    if items := getattr(cfg, "checkpoints", ()):
+        imported["checkpoints"] = tuple(type(each)(_imported(str(each), load)) for each in items)
     return dataclasses.replace(cfg, **imported) if imported else cfg
+
+
+def _imported(item: str, load: Callable[[str], Any]) -> str:
+    """Return an item of ``checkpoints`` with the directory of the imported model in place of one of the hub."""
+    name, is_named, model = item.rpartition("=")
+    is_foreign = (Path(model) / SENTENCE_TRANSFORMERS_FILE).is_file() and not is_model(Path(model))
+    if is_foreign:
+        model = f"{HUB_PREFIX}{model}"
+    return f"{name}{is_named}{load(HUB_IMPORTER)(model)}" if model.startswith(HUB_PREFIX) else item

@@ -123,18 +123,29 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
             raise unknown("variable or step", name, sorted({*variables, *steps}))
     if file.steps_at_once < 1:
         raise UserError(f"{path}: {STEPS_AT_ONCE}={file.steps_at_once}", "a whole number from 1")
-    substitutions = {"scale": scale}
-    for name, text in variables.items():
-        substitutions[name] = _substitute(text, substitutions, path)
     resolved = {
-        name: config.from_dict(Step, _substitute(step, substitutions, path), f"{path}: step {name!r}")
-        for name, step in steps.items()
+        name: config.from_dict(Step, step, f"{path}: step {name!r}")
+        for name, step in substitute(steps, {"scale": scale, **variables}, path).items()
     }
     if not resolved:
         raise UserError(f"{path} has no steps", "steps: NAME: {stage: STAGE, config: {...}}")
     for step in resolved.values():
         STAGES[step.stage]
     return Pipeline({name: resolved[name] for name in _ordered(resolved, path)}, path, file.steps_at_once)
+
+
+def substitute(
+    steps: Mapping[str, Mapping[str, Any]], variables: Mapping[str, str], path: Path
+) -> dict[str, dict[str, Any]]:
+    """Return steps with the values of variables in place of their names; a variable may use those before it.
+
+    Raises:
+        UserError: an unknown variable.
+    """
+    values: dict[str, str] = {}
+    for name, text in variables.items():
+        values[name] = _substitute(text, values, path)
+    return {name: _substitute(step, values, path) for name, step in steps.items()}
 
 
 def merge_pipelines(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, dict[str, Any]]:

@@ -6,7 +6,19 @@ from xling.core.commands.stage_type import Stage
 
 NAMED_PIPELINES = ("quickstart", "encoder")
 """Recipes that are run by their name alone."""
-OTHER_WORDS = ("run", *NAMED_PIPELINES, "config", "why-rerun", "slurm", "completion", "recipes", "schema")
+PLANNED_PIPELINES = {"language": "language survey"}
+"""Words whose pipeline a stage writes, as ``pipeline.yaml`` in its output -> that stage."""
+OTHER_WORDS = (
+    "run",
+    *NAMED_PIPELINES,
+    *PLANNED_PIPELINES,
+    "config",
+    "why-rerun",
+    "slurm",
+    "completion",
+    "recipes",
+    "schema",
+)
 """First words of `xling` that name no stage."""
 
 COMMANDS: tuple[Stage, ...] = (
@@ -263,6 +275,19 @@ COMMANDS: tuple[Stage, ...] = (
         check="xling.transfer.checks:check_swap",
         help="give a fine-tuned model the embeddings or the language adapters of another language",
         extra="train",
+    ),
+    Stage(
+        "language survey",
+        config="xling.language.settings:LanguageConfig",
+        run="xling.language.survey:run",
+        help="what there is for a language, and the steps from it to a model; xling language runs them",
+    ),
+    Stage(
+        "language report",
+        config="xling.language.settings:ReportConfig",
+        run="xling.language.closing_report:run",
+        positional="folder",
+        help="write the page that ends xling language: what was made, what it is good for, what would help",
     ),
     Stage(
         "eval",

@@ -1,14 +1,15 @@
-"""Rows of delimited text (CSV, TSV), each read strictly for itself, so that damage costs the row that it is in.
+r"""Rows of delimited text (CSV, TSV), each read strictly for itself, so that damage costs the row that it is in.
 
 A cell in quotes may have line ends, as RFC 4180 allows. It ends at a quote before a delimiter or a line end. A quote
 that does not close in this way, or closes only after lines that are rows of their own, makes one malformed row.
+Files that write a quote inside of a cell as ``\"`` (MySQL, Spark), or cells in single quotes, are read as such.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -17,12 +18,17 @@ from xling.text.files.compressed import MAX_CELL_BYTES
 from xling.text.files.corpus_reader import BadLine
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+NO_DELIMITER = "\x00"
+"""Of a table of one column."""
 FIRST_LINES = 200
 """Lines from which the delimiter and the number of columns are told."""
 _OPEN, _BAD = "a quote that is not closed", "text after a closing quote"
 _QUOTED = re.compile(r' *"((?:[^"]++|"")*+)("?) *')
 _WORD_IN_QUOTES = re.compile(r'"(?:[^"]|"")+"')
 _INSIDE = re.compile(r'(?:[^"]++|"")*+')
+_SINGLE = re.compile(r"'((?:[^']|'')*+)'")
+_SINGLE_QUOTED = re.compile(rf"{_SINGLE.pattern}(?:([,;\t|]){_SINGLE.pattern}(?:\2{_SINGLE.pattern})*)?")
+_MIN_SINGLE_QUOTED = 5
 _MAX_LINES = 10_000
 _MIN_SHARE, _MARGIN = 0.5, 0.1
 _MIN_ROWS_INSIDE, _ROWS_INSIDE = 5, 0.9
@@ -65,6 +71,31 @@ def split_row(text: str, delimiter: str, quoted: bool = True) -> tuple[list[str]
         position += 1
 
 
+def _other_quotes(lines: Sequence[str]) -> Callable[[str], str] | None:
+    """Return what turns a line into the quotes of RFC 4180 if the first lines of a file have others."""
+    escaped = [line for line in lines if '\\"' in line]
+    if escaped and _num_errors(map(_without_backslashes, escaped)) < _num_errors(escaped):
+        return _without_backslashes
+    num_single = sum(_SINGLE_QUOTED.fullmatch(line) is not None for line in lines)
+    return _without_single_quotes if num_single >= max(_MIN_SINGLE_QUOTED, len(lines) / 2) else None
+
+
+def _num_errors(lines: Iterable[str]) -> int:
+    """Return the malformed ones of lines under the delimiter that suits them best."""
+    rows = list(lines)
+    return min(sum(bool(split_row(row, each)[1]) for row in rows) for each in DELIMITERS)
+
+
+def _without_backslashes(line: str) -> str:
+    return line if isinstance(line, BadLine) else line.replace('\\"', '""')
+
+
+def _without_single_quotes(line: str) -> str:
+    if isinstance(line, BadLine) or not _SINGLE_QUOTED.fullmatch(line):
+        return line
+    return _SINGLE.sub(lambda cell: '"' + cell[1].replace("''", "'").replace('"', '""') + '"', line)
+
+
 class Rows:
     """The rows of a file after the first lines were looked at.
 
@@ -81,6 +112,8 @@ class Rows:
         if self.first and re.fullmatch(r"sep=.", self.first[0].strip()):  # Excel's own line
             delimiter = delimiter or self.first[0].strip()[-1]
             del self.first[0]
+        if change := _other_quotes(self.first):
+            self._lines, self.first = map(change, lines), list(map(change, self.first))
         self._waiting: deque[str] = deque(self.first)
         self.delimiter, self.quoted = delimiter, quoted
         self.width = 0

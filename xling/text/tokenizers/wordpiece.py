@@ -49,6 +49,11 @@ def build_tokenizer(
     return tokenizer
 
 
+def marked(name: str) -> str:
+    """Return the name of a piece with SentencePiece's mark of a start of a word instead of WordPiece's of a rest."""
+    return name.removeprefix(CONTINUATION) if name.startswith(CONTINUATION) else WORD_START + name
+
+
 class WordPieceProcessor:
     """A WordPiece vocabulary with the methods of `sentencepiece.SentencePieceProcessor` that this project uses.
 
@@ -101,10 +106,7 @@ class WordPieceProcessor:
         """Return the piece, with SentencePiece's word-start marker if it begins a word."""
         if number < NUM_SPM_SPECIALS:
             return ("<unk>", "<s>", "</s>")[number]
-        return self._marked(str(self._tokenizer.id_to_token(self._stored_id(number))))
-
-    def _marked(self, name: str) -> str:
-        return name.removeprefix(CONTINUATION) if name.startswith(CONTINUATION) else WORD_START + name
+        return marked(str(self._tokenizer.id_to_token(self._stored_id(number))))
 
     def decode(self, numbers: Sequence[int]) -> str:
         """Decode ids to text; not all of BERT's spaces around punctuation are removed."""

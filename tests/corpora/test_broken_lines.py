@@ -1,0 +1,107 @@
+"""Text whose line ends and blank lines say nothing about its documents: wrapped lines, verses, subtitles."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import sentences
+from tests.corpora.reading import read
+from xling.corpora.sources.source import WRAPPED_NOTE
+from xling.corpora.sources.text import LIST_NOTE, SHORT_NOTE, TIMES_NOTE
+from xling.text.document import LONE, Document, Ledger
+from xling.text.wrapped_lines import join_wrapped, wrapped_width
+
+PROSE = sentences("en") * 3
+ZH = (
+    "这座城市的图书馆经过长时间的修缮之后重新开放许多市民前来参观。他们说新的阅览室很明亮，孩子们也有自己的房间。"
+    * 30
+)
+HI = " ".join(
+    f"कल शाम को {'बहुत ' * (i % 5)}बच्चे नदी के किनारे खेल रहे थे और उनकी माँ घर पर {'गरम ' * (i % 3)}खाना बना रही थी।"
+    for i in range(40)
+)
+
+
+def read_file(scheme: str, folder: Path, content: bytes) -> tuple[list[Document], Ledger]:
+    (folder / "a.txt").write_bytes(content)
+    return read(f"{scheme}:{folder / 'a.txt'}")
+
+
+@pytest.mark.parametrize("text", [" ".join(PROSE), HI])
+@pytest.mark.parametrize("width", [45, 72])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_lines_broken_by_a_program_are_joined(tmp_path: Path, text: str, width: int, line_end: str) -> None:
+    lines = textwrap.wrap(text, width, break_on_hyphens=False)
+    docs, ledger = read_file("text", tmp_path, line_end.join(lines).encode())
+    assert " ".join(docs[0].text.split()) == " ".join(text.split())
+    assert ledger.notes[WRAPPED_NOTE] == 1
+
+
+def test_lines_of_a_script_without_spaces_are_joined_without_blanks(tmp_path: Path) -> None:
+    docs, _ = read_file("text", tmp_path, "\n".join(ZH[i : i + 35] for i in range(0, len(ZH), 35)).encode())
+    assert docs[0].text == ZH
+
+
+def test_a_blank_line_in_wrapped_text_ends_a_paragraph(tmp_path: Path) -> None:
+    parts = [" ".join(PROSE[i : i + 4]) for i in range(0, 60, 4)]
+    text = "\n\n".join("\n".join(textwrap.wrap(part, 60, break_on_hyphens=False)) for part in parts)
+    docs, _ = read_file("text", tmp_path, text.encode())
+    assert docs[0].text.split("\n") == parts
+    row = json.dumps({"text": text})
+    docs, ledger = read_file("jsonl", tmp_path, row.encode())
+    assert len(docs) == ledger.notes[WRAPPED_NOTE] == 1
+    assert " ".join(docs[0].text.split()) == " ".join(parts)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["Rosen sind rot", "Veilchen sind blau", "Der Mond scheint hell", "Auf die grüne Au"] * 10,
+        PROSE,
+        [
+            "床前明月光，疑是地上霜。舉頭望明月，低頭思故鄉。春眠不覺曉，",
+            "處處聞啼鳥。夜來風雨聲，花落知多少。白日依山盡，",
+        ]
+        * 20,
+        ["one two three four five six seven"] * 5,
+    ],
+)
+def test_verses_and_sentences_are_not_wrapped(lines: list[str]) -> None:
+    assert wrapped_width(lines) == 0
+
+
+def test_no_character_is_lost_and_memory_is_bounded() -> None:
+    lines = textwrap.wrap(" ".join(PROSE * 20), 70, break_on_hyphens=False)
+    paragraphs = list(join_wrapped(lines, 70))
+    assert " ".join(paragraphs).split() == " ".join(lines).split()
+    assert max(map(len, paragraphs)) < 10_000
+
+
+def test_sentences_with_a_blank_line_after_each_are_documents(tmp_path: Path) -> None:
+    docs, ledger = read_file("text", tmp_path, "\n\n".join(PROSE).encode())
+    assert [doc.text for doc in docs] == PROSE
+    assert {doc.form for doc in docs} == {LONE}
+    assert ledger.notes[LIST_NOTE] == 1
+
+
+def test_stanzas_are_one_text(tmp_path: Path) -> None:
+    stanzas = ["Rosen sind rot,\nVeilchen sind blau,\nder Mond scheint hell\nauf die grüne Au."] * 60
+    docs, ledger = read_file("text", tmp_path, "\n\n".join(stanzas).encode())
+    assert [doc.text for doc in docs] == ["\n".join(stanzas)]
+    assert ledger.notes[SHORT_NOTE] == 1
+
+
+@pytest.mark.parametrize(("head", "comma", "hours"), [("", ",", "00:"), ("WEBVTT\n\n", ".", "")])
+def test_times_of_subtitles_are_left_out(tmp_path: Path, head: str, comma: str, hours: str) -> None:
+    lines = textwrap.wrap(" ".join(PROSE), 40, break_on_hyphens=False)
+    cues = [
+        f"{i + 1}\n{hours}00:{i % 60:02d}{comma}000 --> {hours}00:{i % 60:02d}{comma}900\n{line}\n"
+        for i, line in enumerate(lines)
+    ]
+    docs, ledger = read_file("text", tmp_path, (head + "\n".join(cues)).encode())
+    assert "\n".join(doc.text for doc in docs).replace("\n", " ").removeprefix("WEBVTT ") == " ".join(PROSE)
+    assert ledger.notes[TIMES_NOTE] == 2 * len(lines)

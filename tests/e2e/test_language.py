@@ -1,0 +1,180 @@
+"""`xling language` from a data folder to its report, on two languages whose words are ciphers of each other."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from tests.e2e.test_hour import NUM_WORDS, rows_of, sentence, write_rows
+from xling import cli
+from xling.core.commands import pipeline
+from xling.core.errors import UserError
+from xling.language import closing_report, plan, survey
+from xling.language.found import Found, look
+from xling.language.plan import make_plan
+from xling.language.settings import LanguageConfig
+
+SUITES = {"sib200": "classify", "panx": "spans", "ntrex": "retrieval"}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """600 aligned rows of German and English, German text, and rows of three suites."""
+    rng, folder = np.random.default_rng(1), tmp_path / "data"
+    (folder / "seed").mkdir(parents=True)
+    (folder / "mono").mkdir()
+    rows = rng.integers(0, NUM_WORDS, (600, 8))
+    for code, lang in (("eng_Latn", "en"), ("deu_Latn", "de")):
+        text = "".join(" ".join(sentence(lang, row)) + "\n" for row in rows.tolist())
+        (folder / "seed" / f"{code}.txt").write_text(text, encoding="utf-8")
+    (folder / "mono" / "test.de.txt").write_text("Das steht in einer Testdatei.\n", encoding="utf-8")
+    for suite, kind in SUITES.items():
+        for lang in ("en", "de"):
+            for split, count in (("train", 80), ("dev", 20), ("test", 40)):
+                if (lang, split) == ("de", "train") or (
+                    kind == "retrieval" and (split != "test" or lang == "en")
+                ):
+                    continue
+                drawn = rng.integers(0, NUM_WORDS, (2, count, 8))
+                write_rows(folder, suite, lang, split, rows_of(kind, lang, *drawn))
+    return folder
+
+
+def test_what_there_is_of_a_language(data: Path) -> None:
+    (data / "mono" / "news.de.txt").write_text("Der Text einer Zeitung.\n", encoding="utf-8")
+    (data / "mono" / "de").mkdir()
+    (data / "mono" / "de" / "a.txt").write_text("Ein Buch.\n", encoding="utf-8")
+    (data / "mono" / "dewiki-latest.xml").write_text("<mediawiki/>", encoding="utf-8")
+    found = look(data, "de", "en")
+    assert found.texts == {
+        "de": [
+            f"text:{data}/mono/de/a.txt",
+            f"wiki:{data}/mono/dewiki-latest.xml",
+            f"text:{data}/mono/news.de.txt",
+        ]
+    }
+    assert found.pairs == {"de": {"seed": 600}}
+    assert found.suites == ["ntrex", "panx", "sib200"] and not found.own_labels
+    assert found.num_labels == {"panx": 80, "sib200": 80}
+    assert "xnli" in found.lacking and "udpos" in found.lacking
+
+
+def test_relatives_are_of_the_family_and_the_script_first() -> None:
+    words = {"sw": "a b c d", "lg": "a x y z", "zu": "a b y z", "fr": "a b c z", "ru": "a b c d", "am": "q"}
+    found = Found(
+        pairs={code: {"bible": 1000} for code in words},  # type: ignore[misc]
+        words={code: Counter(text.split()) for code, text in words.items()},
+    )
+    cfg = LanguageConfig(lang="sw", data=Path())
+    found.pairs["xh"] = Counter(bible=plan.LEAST_PAIRS - 1)
+    assert plan._relatives(cfg, found) == ["zu", "lg", "ru"]
+
+
+def test_a_language_without_text_hears_what_to_bring(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="holds no text of Wolof") as error:
+        survey.run(LanguageConfig(lang="wo", data=data, out=str(tmp_path / "out")))
+    assert "500 translated sentences" in str(error.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_size_alone_asks_wikipedia_and_the_crawl(tmp_path: Path) -> None:
+    cfg = LanguageConfig(lang="wo", data=tmp_path, size="2GB")
+    steps = make_plan(cfg, Found(), {}, 1e11).steps
+    assert steps["text_wo"]["config"]["source"] == ["wiki:", f"cc-index:{cfg.dump}"]
+    assert "text_en" not in steps and "static" not in steps
+
+
+def test_the_transformer_s_updates_fit_its_share_of_the_hours() -> None:
+    found = Found(pairs={"sw": {"bible": 9000}}, suites=["sib200"])  # type: ignore[dict-item]
+    updates = {}
+    for hours in (1.0, 2.0, 1000.0):
+        cfg = LanguageConfig(lang="sw", data=Path("data"), body="hf:BODY", hours=hours)
+        steps = make_plan(cfg, found, {"sib200": "classify"}, 1e10).steps
+        trained = [each for each in steps.values() if each["stage"] == "pretrain"]
+        updates[hours] = [each["config"]["train"]["updates"] for each in trained]
+        assert steps["sib200_transformer"]["config"]["checkpoints"][0].startswith("transformer=")
+        made = pipeline.Pipeline({name: pipeline.Step(**each) for name, each in steps.items()})
+        for name in made.steps:
+            made.settings(name)
+    assert 1.8 < sum(updates[2.0]) / sum(updates[1.0]) < 2.2
+    recipe = pipeline.read(pipeline.RECIPES_FOLDER / plan.TRANSFORMER, ["body=hf:BODY"])
+    own = [int(step.config["train"]["updates"]) for step in recipe.steps.values() if step.stage == "pretrain"]
+    assert updates[1000.0] == own
+
+
+def results(folder: Path, place: str, **values: tuple[float, float, float]) -> None:
+    rows: list[dict[str, Any]] = [
+        {
+            "suite": "sib200", "lang": "sw", "metric": "accuracy", "value": value, "n": 9, "seed": seed,
+            "system": system, "low": low, "high": high,
+        }
+        for system, (value, low, high) in values.items()
+        for seed in (1, 2)
+    ]  # fmt: skip
+    path = folder / place / "tables" / "scores.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"format": "xling-scores 1", "scores": rows}), encoding="utf-8")
+
+
+FACTS = {
+    "lang": "sw", "source": "en", "models": {"static": "models/static"}, "languages": [], "choices": [], "lacking": {},
+    "suites": {"sib200": {"kind": "classify", "licence": "", "training_rows": 9, "own_labels": False}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("model", "control", "said"),
+    [
+        ((60.0, 55.0, 65.0), (40.0, 35.0, 45.0), "It can be used to sort texts by subject"),
+        ((44.0, 40.0, 48.0), (40.0, 35.0, 45.0), "the intervals overlap"),
+        ((39.0, 36.0, 42.0), (40.0, 35.0, 45.0), "Do not use the model"),
+    ],
+)
+def test_verdicts(
+    tmp_path: Path, model: tuple[float, float, float], control: tuple[float, float, float], said: str
+) -> None:
+    results(tmp_path, "scores/static/sib200", static=model, ngram=control, random=(1.0, 0.0, 2.0))
+    results(tmp_path, "scores/own_labels/sib200", static=(90.0, 89.0, 91.0))
+    results(tmp_path, "less/text/sib200", static=(model[0] - 3, 0.0, 99.0))
+    results(tmp_path, "less/labels/sib200", static=(model[0] - 1, 0.0, 99.0))
+    sentences, _ = closing_report.contents(tmp_path, FACTS)
+    assert (
+        said in sentences[0]
+        and f"{model[0]:.1f}" in sentences[0]
+        and "ngram, 40.0" in sentences[0].replace("ngram has", "ngram,")
+    )
+    assert "translated text +3.0 points (sib200 +3.0); labels +1.0" in sentences[1]
+    assert "more translated text would help most" in sentences[1]
+    assert "with labels of the language itself: 90.0" in sentences[2]
+
+
+def test_the_whole_command_on_ciphers(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    words = ["language", "lang=German", f"data={data}", f"out={out}", "updates=60", "seeds=1", "hours=1"]
+    words += [
+        "static.model.dim=32",
+        "static.model.bits=12",
+        "static_less.model.dim=32",
+        "static_less.model.bits=12",
+    ]
+    assert cli.main([*words, "--dry-run"]) == 0
+    shown = capsys.readouterr().out
+    assert "aligned with the source" in shown and "nothing was run" in shown and not (out / "models").exists()
+    assert cli.main(words) == 0
+    report = (out / "report" / "report.md").read_text(encoding="utf-8")
+    assert "sib200: static has" in report and "ntrex: static has" in report and "held_out" in report
+    page = (out / "report" / "report.html").read_text(encoding="utf-8")
+    assert "details/report.html" in page and "<h1>German: what was made</h1>" in page
+    again = (out / "report" / "again.sh").read_text(encoding="utf-8")
+    assert "lang=de" in again and "updates=60" in again and "seed/deu_Latn.txt" in again
+    steps = yaml.safe_load((out / "survey" / "pipeline.yaml").read_text(encoding="utf-8"))["steps"]
+    assert not any(step["stage"] == "corpus mono" for step in steps.values())
+    before = {path: path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
+    assert cli.main(words) == 0
+    assert {path: path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()} == before

@@ -1,0 +1,198 @@
+"""What a data folder holds of a language: running text, aligned text, and rows of suites."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from xling.core import languages
+from xling.core.errors import UserError
+from xling.core.languages import Language
+from xling.core.output import manifest
+from xling.core.progress import Progress
+from xling.corpora.nway import own_files
+from xling.corpora.nway import sources as nway_sources
+from xling.corpora.nway.build import NwayConfig
+from xling.eval.rows.protocols import training_suite
+from xling.eval.rows.suite import Suite, languages_at, load, suites
+from xling.eval.run.available import available
+from xling.eval.run.settings import EvalConfig
+
+MAX_WORDS = 20_000
+"""Words of a language that are compared with those of another."""
+_TEXT_ENDINGS = (".txt", ".xml")
+_COMPRESSIONS = (".gz", ".xz", ".zst", ".bz2")
+_SCORED = re.compile(r"(^|[._/-])(dev|devtest|test|valid|validation)([._/-]|$)")
+_BORDERS = re.compile(r"[._/-]")
+_WORD = re.compile(r"\w+")
+
+
+@dataclass
+class Found:
+    """What there is of a language.
+
+    Attributes:
+        texts: language -> source URIs of running text, as ``xling corpus mono`` reads them.
+        text_bytes: language -> bytes of these files as they lie on the disk.
+        pairs: language -> name of a source -> rows that it shares with the source language.
+        words: language -> its most frequent words in aligned text.
+        suites: names of the suites that can be scored in the language, from labels of the source language.
+        num_labels: suite -> training rows in the source language.
+        own_labels: those that have training rows in the language itself.
+        lacking: suite -> what is missing to score it in the language.
+    """
+
+    texts: dict[str, list[str]] = field(default_factory=dict)
+    text_bytes: dict[str, int] = field(default_factory=dict)
+    pairs: dict[str, Counter[str]] = field(default_factory=dict)
+    words: dict[str, Counter[str]] = field(default_factory=dict)
+    suites: list[str] = field(default_factory=list)
+    num_labels: dict[str, int] = field(default_factory=dict)
+    own_labels: list[str] = field(default_factory=list)
+    lacking: dict[str, str] = field(default_factory=dict)
+
+    def num_pairs(self, lang: str) -> int:
+        """Return the rows that a language shares with the source language."""
+        return sum(self.pairs.get(lang, Counter()).values())
+
+
+def look(data: Path, lang: str, source: str) -> Found:
+    """Look through a data folder for what serves a language.
+
+    Args:
+        data: the folder, laid out as in docs/hour.md, or with files of one's own.
+        lang: the language.
+        source: the language of labels and translations.
+
+    Raises:
+        UserError: a file of aligned text is damaged.
+    """
+    found = Found()
+    _find_pairs(found, data, lang, source)
+    _find_suites(found, data, lang, source)
+    _find_texts(found, data)
+    return found
+
+
+def shared_words(found: Found, lang: str, other: str) -> float:
+    """Return the share of a language's running words that the other language has too, 0 to 1."""
+    words, others = found.words.get(lang, Counter()), found.words.get(other, Counter())
+    return sum(count for word, count in words.items() if word in others) / max(1, words.total())
+
+
+def _find_pairs(found: Found, data: Path, lang: str, source: str) -> None:
+    names = [own_files.NAME, *NwayConfig.__dataclass_fields__["sources"].default]
+    for rows in _with_progress(nway_sources.read(data, names, () if _has_named(data) else (lang, source))):
+        sources = rows.texts.get(source)
+        for code, texts in rows.texts.items():
+            words = found.words.setdefault(code, Counter())
+            if len(words) < MAX_WORDS and rows.source != "dictionary":
+                words.update(word for text in texts if text for word in _WORD.findall(text.lower()))
+            if sources is not None and code != source:
+                both = sum(bool(text and other) for text, other in zip(texts, sources, strict=True))
+                found.pairs.setdefault(code, Counter())[rows.source] += both
+    found.words = {code: Counter(dict(words.most_common(MAX_WORDS))) for code, words in found.words.items()}
+
+
+def _has_named(data: Path) -> bool:
+    """Return whether a folder has sources of docs/hour.md; others are one's own files, of known languages."""
+    return bool(nway_sources.files_of(data, list(nway_sources.SOURCES)))
+
+
+def _with_progress(rows: Iterator[nway_sources.Rows]) -> Iterator[nway_sources.Rows]:
+    with Progress("language survey", unit="rows") as progress:
+        for each in rows:
+            yield each
+            progress.update(len(next(iter(each.texts.values()))), each.source)
+
+
+def _find_suites(found: Found, data: Path, lang: str, source: str) -> None:
+    for name, suite in sorted(suites().items()):
+        if suite.synthetic:
+            continue
+        if lang not in _scored_languages(suite, data):
+            if lang in (*suite.languages, *suite.extra):
+                found.lacking[name] = f"its rows belong at {'  '.join(suite.patterns)}"
+            continue
+        cfg = EvalConfig(suites=(name,), out=Path("unused"), data=data, langs=(lang,), source=source)
+        remaining, problems = available(cfg)
+        if remaining is None:
+            found.lacking[name] = "; ".join(problems)
+        else:
+            found.suites.append(name)
+            training = training_suite(suite)
+            if training.shape.is_tuned and training.has(source, "train", data):
+                found.num_labels[name] = len(load(training, source, "train", data))
+        labelled = training_suite(suite)
+        if "train" in labelled.splits and labelled.shape.is_tuned and labelled.has(lang, "train", data):
+            found.own_labels.append(name)
+
+
+def _scored_languages(suite: Suite, data: Path) -> set[str]:
+    splits = [split for split in ("test", *suite.test_sets, "dev") if split in suite.all_splits]
+    return {lang for split in splits for lang in languages_at(suite, split, data)}
+
+
+def _find_texts(found: Found, data: Path) -> None:
+    """Add plain text and Wikipedia's dumps that a file's or folder's name gives a language."""
+    left_out = _files_of_others(data)
+    for path in sorted(data.rglob("*")):
+        below = path.relative_to(data)
+        plain = _plain_name(path.name)
+        if (
+            not plain.endswith(_TEXT_ENDINGS)
+            or path in left_out
+            or _SCORED.search(str(below))
+            or any(part.startswith(".") for part in below.parts)
+            or not path.is_file()
+        ):
+            continue
+        scheme = "wiki" if plain.endswith(".xml") else "text"
+        if language := (_of_dump(plain) if scheme == "wiki" else _of_name(below, plain)):
+            found.texts.setdefault(language.code, []).append(f"{scheme}:{path}")
+            found.text_bytes[language.code] = found.text_bytes.get(language.code, 0) + path.stat().st_size
+
+
+def _files_of_others(data: Path) -> set[Path]:
+    """Return the files that are aligned text or rows of a suite, and what xling has made."""
+    files = set(nway_sources.files_of(data, list(nway_sources.SOURCES)))
+    for suite in suites().values():
+        for split in suite.all_splits:
+            for lang in languages_at(suite, split, data):
+                files.update(suite.paths(lang, split, data))
+    if not _has_named(data):
+        files.update(
+            path for path in own_files.files_of(data) if _plain_name(path.name).endswith(own_files.TABLES)
+        )
+    for made in data.rglob(manifest.FILE_NAME):
+        files.update(made.parent.rglob("*"))
+    return files
+
+
+def _plain_name(name: str) -> str:
+    for ending in _COMPRESSIONS:
+        name = name.removesuffix(ending)
+    return name
+
+
+def _of_dump(name: str) -> Language | None:
+    code, sign, _ = name.partition("wiki")
+    return _language(code.replace("_", "-"), "wiki") if sign else None
+
+
+def _of_name(below: Path, plain: str) -> Language | None:
+    """Return the language of ``news.sw.txt``, ``sw.txt``, ``sw/news.txt``: the last part of the name that is a code."""
+    stem = plain.rpartition(".")[0]
+    parts = [*below.parts[:-1], *_BORDERS.split(stem)]
+    ends = [stem, parts[-1], *([below.parts[-2]] if len(below.parts) > 1 else [])]
+    return next((lang for end in ends if (lang := _language(end))), None)
+
+
+def _language(code: str, scheme: str = "") -> Language | None:
+    try:
+        return languages.get(code, scheme) if 2 <= len(code) <= 12 else None
+    except UserError:
+        return None

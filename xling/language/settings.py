@@ -1,0 +1,75 @@
+"""Settings of ``xling language`` and of its report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from xling.core import languages
+from xling.core.errors import UserError
+from xling.core.settings.codes import Lang
+
+
+@dataclass(frozen=True)
+class LanguageConfig:
+    """Settings of ``xling language``.
+
+    Attributes:
+        lang: the language to serve, by a code or its name.
+        data: folder of text, translations and test sets, as docs/hour.md lays it out, or of your own files.
+        out: folder of everything that is made; ``runs/language/LANG`` when empty.
+        hours: time on the clock for all models and tables on this machine. It sets the lengths of trainings.
+        size: what may be downloaded of the crawl, for example ``20GB``; the language's Wikipedia comes with it. Empty
+            downloads nothing.
+        dump: the dump of Common Crawl.
+        body: an encoder whose Transformer learns the language too, for example ``hf:DIR``; empty trains the static
+            encoder alone.
+        source: the language of labels and of the other side of translations.
+        relatives: languages that are read beside it; empty chooses them by family, script and shared words.
+        seeds: seeds of fine-tuning.
+        updates: updates of the static encoder in place of its share of ``hours``; then a rerun makes the same bytes.
+    """
+
+    lang: Lang
+    data: Path
+    out: str = ""
+    hours: float = 6.0
+    size: str = ""
+    dump: str = "CC-MAIN-2024-22"
+    body: str = ""
+    source: Lang = "en"
+    relatives: tuple[Lang, ...] = ()
+    seeds: tuple[int, ...] = (1, 2, 3)
+    updates: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the settings and fill in ``out``.
+
+        Raises:
+            UserError: an unknown language, no hours, the language is its own source.
+        """
+        languages.get(self.lang)
+        object.__setattr__(self, "out", self.out or f"runs/language/{self.lang}")
+        if not self.hours > 0:
+            raise UserError(f"hours={self.hours:g}", "a number above 0")
+        if self.updates < 0:
+            raise UserError(f"updates={self.updates}", "a whole number from 0")
+        if not self.seeds:
+            raise UserError("seeds= is empty", "one seed or more, for example 1,2,3")
+        if self.lang == self.source:
+            raise UserError(
+                f"lang={self.lang} is also the source of labels and translations",
+                "two languages",
+                "give source=fr",
+            )
+
+
+@dataclass(frozen=True)
+class ReportConfig:
+    """Settings of ``xling language report``.
+
+    Attributes:
+        folder: what ``xling language`` has written.
+    """
+
+    folder: Path

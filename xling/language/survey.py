@@ -1,0 +1,195 @@
+"""What there is for a language, and the plan that follows from it: ``xling language survey``.
+
+The output holds ``survey.json``, ``survey.md`` and ``pipeline.yaml``, which ``xling language`` runs.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from xling.core import languages
+from xling.core.errors import UserError
+from xling.core.output import manifest
+from xling.core.output.command_result import Answer
+from xling.eval.rows.suite import suites
+from xling.language.found import Found, look, shared_words
+from xling.language.plan import LEAST_PAIRS, Plan, make_plan
+from xling.language.settings import LanguageConfig
+from xling.pages.tabular import Table, to_markdown
+
+STAGE = "language survey"
+PIPELINE_FILE = "pipeline.yaml"
+_ROUNDS, _SIZE = 5, 1024
+
+
+def run(cfg: LanguageConfig) -> Answer:
+    """Look what there is for a language, choose the steps and publish both; nothing is trained.
+
+    Raises:
+        UserError: no such folder, nothing in it for the language, wrong settings.
+    """
+    if not cfg.data.is_dir():
+        raise UserError(f"data={cfg.data} is not a folder", "a folder of text, translations and test sets")
+    out = folder_of(cfg)
+    inputs = [path for path in sorted(cfg.data.rglob("*")) if _is_input(path, Path(cfg.out))]
+    if not manifest.up_to_date(out, STAGE, replace(cfg, out=""), inputs, replaceable=True):
+        found = look(cfg.data, cfg.lang, cfg.source)
+        _check_is_enough(cfg, found)
+        plan = make_plan(cfg, found, {name: suites()[name].kind for name in found.suites}, product_rate())
+        with manifest.publish(out, STAGE, replace(cfg, out=""), inputs) as publication:
+            facts = _facts(cfg, found, plan)
+            _write(publication.path, cfg, plan, facts)
+            publication.counts |= {"steps": len(plan.steps), "suites": len(found.suites)}
+    facts = json.loads((out / "survey.json").read_text(encoding="utf-8"))
+    return Answer((out / "survey.md").read_text(encoding="utf-8").rstrip(), facts)
+
+
+def folder_of(cfg: LanguageConfig) -> Path:
+    """Return the folder of the survey."""
+    return Path(cfg.out) / "survey"
+
+
+def product_rate() -> float:
+    """Return the operations a second of float32 matrix products on one core, the best of a few."""
+    matrix = np.ones((_SIZE, _SIZE), np.float32)
+    best = 0.0
+    for _ in range(_ROUNDS):
+        start = time.perf_counter()
+        matrix @ matrix
+        best = max(best, 2 * _SIZE**3 / (time.perf_counter() - start))
+    return best
+
+
+def _is_input(path: Path, out: Path) -> bool:
+    return (
+        path.is_file() and not path.resolve().is_relative_to(out.resolve()) and not path.name.startswith(".")
+    )
+
+
+def _check_is_enough(cfg: LanguageConfig, found: Found) -> None:
+    if cfg.lang in found.texts or cfg.lang in found.pairs or cfg.size:
+        return
+    name = languages.get(cfg.lang).name
+    raise UserError(
+        f"{cfg.data} holds no text of {name} ({cfg.lang})",
+        f"running text (news.{cfg.lang}.txt), or translations (a.{cfg.lang} beside a.{cfg.source})",
+        f"bring {LEAST_PAIRS} translated sentences or more, which train an encoder in minutes; the verses of a New "
+        "Testament are 8,000. Or give size=20GB, which looks into Wikipedia and Common Crawl",
+    )
+
+
+def _facts(cfg: LanguageConfig, found: Found, plan: Plan) -> dict[str, Any]:
+    langs = [cfg.lang, *plan.relatives, cfg.source]
+    return {
+        "lang": cfg.lang,
+        "source": cfg.source,
+        "data": str(cfg.data),
+        "languages": [
+            {
+                "lang": code,
+                "name": languages.get(code).name,
+                "files": len(found.texts.get(code, ())),
+                "megabytes": round(found.text_bytes.get(code, 0) / 1e6, 3),
+                "pairs": dict(found.pairs.get(code, {})),
+                "shared_words": round(shared_words(found, cfg.lang, code), 3),
+            }
+            for code in langs
+        ],
+        "suites": {
+            name: {
+                "kind": suites()[name].kind,
+                "licence": suites()[name].licence,
+                "training_rows": found.num_labels.get(name, 0),
+                "own_labels": name in found.own_labels,
+            }
+            for name in found.suites
+        },
+        "lacking": found.lacking,
+        "choices": plan.choices,
+        "models": plan.models,
+    }
+
+
+def _write(folder: Path, cfg: LanguageConfig, plan: Plan, facts: Mapping[str, Any]) -> None:
+    (folder / "survey.json").write_text(
+        json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
+    (folder / "survey.md").write_text(
+        f"# {languages.get(cfg.lang).name}: what there is\n\n" + "\n".join(map(to_markdown, tables(facts))),
+        encoding="utf-8",
+    )
+    head = f"# Made by `xling language lang={cfg.lang}`; the rule of each choice stands in survey.md.\n"
+    text = yaml.safe_dump({"steps": plan.steps}, sort_keys=False, allow_unicode=True, width=120)
+    (folder / PIPELINE_FILE).write_text(head + text, encoding="utf-8")
+
+
+def tables(facts: Mapping[str, Any]) -> list[Table]:
+    """Return the survey as tables: languages, suites, what is missing, choices."""
+    made = [
+        Table(
+            "languages",
+            "Text at hand",
+            (
+                ("language", ""),
+                ("files", ",d"),
+                ("MB", ",.2f"),
+                ("aligned with the source", ",d"),
+                ("words in common", ".0%"),
+            ),
+            tuple(
+                (
+                    f"{each['name']} ({each['lang']})",
+                    each["files"],
+                    each["megabytes"],
+                    sum(each["pairs"].values()),
+                    each["shared_words"],
+                )
+                for each in facts["languages"]
+            ),
+            (
+                "MB: files of running text as stored. Words in common: share of the running words of the language.",
+                *(
+                    f"{each['name']}: {', '.join(f'{name} {count:,}' for name, count in each['pairs'].items())}"
+                    for each in facts["languages"]
+                    if each["pairs"]
+                ),
+            ),
+        ),
+        Table(
+            "suites",
+            "Test sets at hand",
+            (("suite", ""), ("kind", ""), ("training rows", ",d"), ("own labels", ""), ("licence", "")),
+            tuple(
+                (
+                    name,
+                    each["kind"],
+                    each["training_rows"],
+                    "yes" if each["own_labels"] else "no",
+                    each["licence"],
+                )
+                for name, each in facts["suites"].items()
+            ),
+        ),
+        Table(
+            "lacking",
+            "Test sets of the language that are not at hand",
+            (("suite", ""), ("what is missing", "")),
+            tuple(facts["lacking"].items()),
+            ("`xling eval fetch` gets those of the Hub; `xling eval list` names their files.",),
+        ),
+        Table(
+            "choices",
+            "Choices",
+            (("what", ""), ("chosen", ""), ("rule", "")),
+            tuple(tuple(choice) for choice in facts["choices"]),
+        ),
+    ]
+    return [table for table in made if table.rows]

@@ -1,0 +1,112 @@
+"""Lines of a fixed width, as of books and mail: told from verses and lists, and joined to paragraphs again."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+
+from xling.text.long_texts import CLOSING, SENTENCE_ENDS
+from xling.text.words.units import unspaced_share
+
+_MIN_LINES, _MIN_WIDTH, _MAX_WIDTH = 20, 20, 130
+_NEARLY_FULL = 0.9
+_MIN_SHARE_FULL = 0.6
+_MIN_SHARE_FULL_UNCASED = 0.75
+_MAX_SHARE_ENDED = 0.25
+_MAX_SHARE_PAUSES = 0.35
+_MIN_SHARE_SMALL = 0.5
+_LONG_PARAGRAPH = 4000
+_WIDE_MARKS = "，。、！？；：．｡「」『』（）《》〈〉【】"
+_ENDS = tuple(SENTENCE_ENDS)
+# A verse ends with one of these more often than a line that is full.
+_PAUSES = (*_ENDS, *",;:،؛，、；：|")
+
+
+def wrapped_width(lines: Sequence[str]) -> int:
+    """Return the characters of a full line if a program has broken the lines of running text, else 0.
+
+    A program breaks a line where the next word does not fit, in the middle of a sentence.
+
+    Args:
+        lines: the first of a text; empty ones are between paragraphs.
+    """
+    texts = [line.strip() for line in lines if line.strip()]
+    if len(texts) < _MIN_LINES:
+        return 0
+    width = sorted(map(len, texts))[int(0.95 * len(texts))]
+    pairs = [(a.strip(), b.strip()) for a, b in itertools.pairwise(lines) if a.strip() and b.strip()]
+    if not _MIN_WIDTH <= width <= _MAX_WIDTH or not pairs:
+        return 0
+    full = [(a, b) for a, b in pairs if _is_full(a, b, width)]
+    going_on = [(a, b) for a, b in full if not a.rstrip(CLOSING).endswith(_ENDS)]
+    if len(full) < _MIN_SHARE_FULL * len(pairs) or len(going_on) < (1 - _MAX_SHARE_ENDED) * len(full):
+        return 0
+    if sum(a.rstrip(CLOSING).endswith(_PAUSES) for a, _ in full) > _MAX_SHARE_PAUSES * len(full):
+        return 0
+    cased = [b for _, b in going_on if b[0].lower() != b[0].upper()]
+    if len(cased) > len(going_on) / 2:
+        return width if sum(b[0].islower() for b in cased) >= _MIN_SHARE_SMALL * len(cased) else 0
+    return width if len(full) >= _MIN_SHARE_FULL_UNCASED * len(pairs) else 0
+
+
+def join_wrapped(lines: Iterable[str], width: int) -> Iterator[str]:
+    """Yield the paragraphs of lines that `wrapped_width` has found to be ``width`` characters wide.
+
+    A paragraph ends at an empty line, and at a line to which the next word would have been added. A word that ends in a
+    hyphen is followed by no blank; no character is lost. Where no paragraph ends, one of thousands of characters ends
+    with a sentence, which bounds memory.
+    """
+    parts: list[str] = []
+    size = 0
+    for line in lines:
+        text = line.strip()
+        if parts and (not text or not _is_full(parts[-1], text, width) or _is_long(parts, size)):
+            yield _joined(parts)
+            parts, size = [], 0
+        if text:
+            parts.append(text)
+            size += len(text)
+    if parts:
+        yield _joined(parts)
+
+
+def join_sentences(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines that end with a sentence, of those of subtitles, which break anywhere; empty lines are left out."""
+    parts: list[str] = []
+    size = 0
+    for line in filter(None, map(str.strip, lines)):
+        parts.append(line)
+        size += len(line)
+        if line.rstrip(CLOSING).endswith(_ENDS) or size > _LONG_PARAGRAPH:
+            yield _joined(parts)
+            parts, size = [], 0
+    if parts:
+        yield _joined(parts)
+
+
+def _is_full(line: str, following: str, width: int) -> bool:
+    """Return whether the first word of the next line did not fit; in scripts without spaces a character is a word."""
+    first = following[:1] if _is_unspaced(following[0]) else following.split(maxsplit=1)[0]
+    return len(line) + 1 + len(first) > _NEARLY_FULL * width
+
+
+def _is_long(lines: Sequence[str], size: int) -> bool:
+    return size > 10 * _LONG_PARAGRAPH or (
+        size > _LONG_PARAGRAPH and lines[-1].rstrip(CLOSING).endswith(_ENDS)
+    )
+
+
+def _joined(lines: Sequence[str]) -> str:
+    text = lines[0]
+    for line in lines[1:]:
+        glued = (
+            _is_unspaced(text[-1])
+            or _is_unspaced(line[0])
+            or (text[-1] in "-\u2010\u00ad" and text[-2:-1].isalpha())
+        )
+        text += line if glued else f" {line}"
+    return text
+
+
+def _is_unspaced(character: str) -> bool:
+    return character in _WIDE_MARKS or unspaced_share(character) > 0
