@@ -168,8 +168,8 @@ def _training_signature(plan: EvalPlan, suite: Suite, langs: Sequence[str], fit:
     shots = settings.shots if protocol.train_on == "shots" else 0
     parts.append(json.dumps([shots, to_dict(fit)], sort_keys=True))
     parts += [manifest.digest(Path(path)) for path in fit.switch.values()] if fit else []
-    parts += [manifest.digest(Path(fit.adversary))] if fit and fit.adversary else []
     parts += [manifest.digest(Path(fit.old_text))] if fit and fit.old_text else []
+    parts += [manifest.digest(Path(fit.adversary))] if fit and fit.adversary else []
     parts += [manifest.digest(fit.project)] if fit and fit.project else []
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
     split = f"/{settings.train_split}" if settings.train_split != "train" else ""

@@ -17,21 +17,12 @@ from xling.models.generate.settings import Search
 from xling.models.shape import ModelConfig
 from xling.text.files import corpus_reader
 from xling.training.settings import TrainConfig, check_two
+from xling.transfer import method_settings
 
 PairFeatures = Literal["cls", "match", "align"]
 TextFeatures = Literal["cls", "concat"]
 LAST, MIX = "last", "mix"
 """States that a head reads: of the last layer, or a learned mix of all."""
-
-
-OF_LEARNING_ENCODER = (
-    "freeze_embeddings",
-    "freeze_layers",
-    "layer_decay",
-    "unfreeze_epochs",
-    "l2_start",
-    "task_adapter",
-)
 
 
 @dataclass(frozen=True)
@@ -63,13 +54,13 @@ class TuneConfig:
             their weight decay; 0 for none. `xling.transfer.regime` has the sources of these three.
         task_adapter: width of a new adapter in every layer, which learns with the head while the rest is
             frozen; 0 for none.
+        freeze: ``encoder``: it is a source of features, without dropout, and only what is above it learns.
+            ``decoder`` is for models that write texts.
+        layers: states that the head reads: of the ``last`` layer, a learned ``mix`` of all, or after that many.
         adversary: binarised text of several languages over the vocabulary of the model: a discriminator learns to tell
             the languages of its sentences, and the encoder to hide them, see `xling.transfer.adversary`.
         adversary_reversal: factor of the reversed gradient that the encoder gets.
         adversary_form: ``classes`` or ``wgan``, see `xling.objectives.adversary_settings`.
-        freeze: ``encoder``: it is a source of features, without dropout, and only what is above it learns.
-            ``decoder`` is for models that write texts.
-        layers: states that the head reads: of the ``last`` layer, a learned ``mix`` of all, or after that many.
         warmup: share of the updates in which the learning rate rises.
         random_init: replace the pre-trained weights by fresh ones, as a control.
     """
@@ -138,57 +129,9 @@ def check_tuning_settings(cfg: Any) -> None:
         )
     if cfg.layers not in (LAST, MIX) and not (cfg.layers.isascii() and cfg.layers.isdigit()):
         raise UserError(f"fit.layers={cfg.layers}", "last, mix, or a number of layers from 0")
-    check_method(cfg)
+    method_settings.check_method(cfg, TuneConfig())
     if cfg.freeze == "encoder":
-        refuse_learning_encoder(cfg)
-
-
-def check_method(cfg: Any) -> None:
-    """Check the settings of a way of fine-tuning against the method, and the method against the other settings.
-
-    Raises:
-        UserError: a setting is out of range, belongs to another method, or leaves the method nothing to do.
-    """
-    defaults = TuneConfig()
-    for name, methods in (
-        ("strength", ("r3f", "self_distillation", "ewc")),
-        ("teacher_steps", ("self_distillation",)),
-        ("old_text", ("ewc",)),
-        ("old_rows", ("ewc",)),
-    ):
-        if (value := getattr(cfg, name)) != getattr(defaults, name) and cfg.method not in methods:
-            raise UserError(
-                f"fit.{name}={value} changes nothing with fit.method={cfg.method}",
-                f"fit.method={' or '.join(methods)}",
-                "leave it out",
-            )
-    if not 0 < cfg.strength < float("inf"):
-        raise UserError(f"fit.strength={cfg.strength}", "a number above 0")
-    for name in ("teacher_steps", "old_rows"):
-        if getattr(cfg, name) < 1:
-            raise UserError(f"fit.{name}={getattr(cfg, name)}", "a whole number from 1")
-    if cfg.method == "ewc" and not cfg.old_text:
-        raise UserError(
-            "fit.method=ewc without fit.old_text=",
-            "fit.old_text=FILE, texts of what the model has learned, one a line",
-        )
-    if cfg.method == "ewc" and (cfg.freeze == "encoder" or cfg.task_adapter or cfg.l2_start):
-        raise UserError(
-            "fit.method=ewc with fit.freeze=encoder, fit.task_adapter or fit.l2_start",
-            "one of them: ewc holds weights of the encoder that learn",
-        )
-
-
-def refuse_learning_encoder(cfg: Any) -> None:
-    """Raise UserError for a setting of how the encoder learns, which changes nothing where it is frozen."""
-    defaults = TuneConfig()
-    for name in OF_LEARNING_ENCODER:
-        if (value := getattr(cfg, name)) != (default := getattr(defaults, name)):
-            raise UserError(
-                f"fit.{name}={str(value).lower()} with fit.freeze=encoder",
-                f"fit.{name}={str(default).lower()}, the default: no weight of a frozen encoder learns",
-                "leave one of them out",
-            )
+        method_settings.refuse_learning_encoder(cfg, TuneConfig())
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,8 @@ _NEEDS = {"strength": {"method": "r3f"}, "teacher_steps": {"method": "self_disti
 def _other(name: str, default: Any) -> Any:
     others = {"switch": {"sw": "d"}, "method": "r3f", "freeze": "encoder", "pair_features": "match",
               "text_features": "concat", "project": "p", "precision": "bf16", "layer_decay": 0.5,
-              "label_smoothing": 0.1, "layers": "mix", "old_text": "f"}  # fmt: skip
+              "label_smoothing": 0.1, "layers": "mix", "old_text": "f", "adversary": "s",
+              "adversary_form": "wgan"}  # fmt: skip
     if name in others:
         return others[name]
     return not default if isinstance(default, bool) else 2 * default + 1

@@ -296,21 +296,16 @@ def start_from(
             vocabulary.
     """
     is_tuned = is_fine_tuned(directory)
-    both = isinstance(model, Seq2SeqModel) and not is_tuned and has_decoder(directory) and not encoder_only
-    old, old_langs = (
-        load_body(directory)
-        if is_tuned
-        else _load(directory, Seq2SeqModel if both else EncoderModel, 0.0, False)
-    )
+    both = isinstance(model, Seq2SeqModel) and not (encoder_only or is_tuned) and has_decoder(directory)
+    old, old_langs = _start(directory, both)
     if vocab_digest(directory) != vocab_digest(data) and not leave_embeddings:
         check_vocabulary(vocab_digest(directory), data, directory)
     if model.encoder.langs is not None:
         check_langs(old_langs, langs, directory)
     check_settings(model.cfg, old.cfg, both, directory)
-    tied = tied_of(model.cfg)
-    ours, theirs = model.state_dict(), {k: v for k, v in old.state_dict().items() if k not in tied}
-    if is_tuned:  # its LM head is fresh, as that of the new model
-        theirs = {name: weight for name, weight in theirs.items() if not name.startswith("lm_head.")}
+    # Of a fine-tuned model the LM head is fresh, as that of the new one.
+    left = (*tied_of(model.cfg), *(["lm_head."] if is_tuned else []))
+    ours, theirs = model.state_dict(), {k: v for k, v in old.state_dict().items() if not k.startswith(left)}
     if layers:
         theirs = _with_layers(theirs, layers, len(model.encoder.layers), directory)
     if not leave_embeddings:
@@ -331,6 +326,13 @@ def start_from(
     model.load_state_dict({k: v for k, v in theirs.items() if k not in excluded}, strict=False)
     if isinstance(model, Seq2SeqModel) and not both:
         initialise_decoder(model)
+
+
+def _start(directory: Path, with_decoder: bool) -> tuple[EncoderModel, list[str]]:
+    """Load the model that another one starts from, with its decoder or without."""
+    if is_fine_tuned(directory):
+        return load_body(directory)
+    return _load(directory, Seq2SeqModel if with_decoder else EncoderModel, 0.0, False)
 
 
 def _with_layers(
