@@ -37,7 +37,6 @@ import itertools
 import json
 import logging
 import os
-import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -48,6 +47,7 @@ from typing import Any, get_type_hints
 from xling.core import signals, silence
 from xling.core.commands import closing, extras
 from xling.core.commands import help as manual
+from xling.core.commands.blanks import KEY, refuse_blanks, without_blank
 from xling.core.commands.machine_errors import is_of_machine, machine_error
 from xling.core.commands.pipeline import recipes
 from xling.core.commands.runner import STAGES, Stage, load, run_local
@@ -57,7 +57,6 @@ from xling.core.output import digests, manifest
 from xling.core.output.command_result import Answer, Rows, as_json, tell, visible
 from xling.core.settings import config, schema
 
-_KEY = re.compile(r"[A-Za-z_][\w.-]*")
 _CLUSTERS = ("local", "slurm", "debug", "plan")
 JSON = "--json"
 DRY_RUN = "--dry-run"
@@ -303,7 +302,7 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
     waiting = iter(rest)
     for word in waiting:
         key, sign, value = word.removeprefix("--").partition("=")
-        if sign and _KEY.fullmatch(key):
+        if sign and KEY.fullmatch(key):
             overrides.append(f"{key}={value}")
         elif word.endswith((".yaml", ".yml")) or (not stage.positional and word in recipes()):
             if recipe is not None:
@@ -320,14 +319,14 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
         raise UserError(
             f"xling {stage.name} cannot use {bare[0]!r}",
             "the name of a recipe, one ending in .yaml, or key=value",
-            _without_blank(words, bare[0]),
+            without_blank(words, bare[0]),
         )
     names = stage.positional.split()
     if len(names) > 1 and len(bare) > len(names):
         raise UserError(
             f"xling {stage.name} cannot use {bare[len(names)]!r}",
             stage.positional.upper(),
-            _without_blank(words, bare[len(names)]),
+            without_blank(words, bare[len(names)]),
         )
     if len(bare) > 1 and len(names) == 1:
         overrides.append(f"{stage.positional}={json.dumps(bare, ensure_ascii=False)}")
@@ -335,26 +334,6 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
         overrides += [f"{name}={word}" for name, word in zip(names, bare, strict=False)]
     config.refuse_repeated(overrides)
     return config.load(load(stage.config), recipe, overrides), launch
-
-
-def _without_blank(words: Sequence[str], unused: str) -> str:
-    """Return the fix for ``size= 1000``, "" where the word before the unused one does not end in ``=``."""
-    before = next((name for name, word in itertools.pairwise(words) if word == unused), "")
-    return f"write {before}{unused}, without a blank" if before.endswith("=") else ""
-
-
-def refuse_blanks(words: Sequence[str]) -> None:
-    """Refuse ``size = 1000``, which a shell hands on as three words.
-
-    Raises:
-        UserError: a word begins with ``=`` behind the name of a setting.
-    """
-    for number, (name, word) in enumerate(itertools.pairwise(words)):
-        if word.startswith("=") and _KEY.fullmatch(name.removeprefix("--")):
-            value = word[1:] or "".join(words[number + 2 : number + 3])
-            raise UserError(
-                f"{name} {word}: a blank before the sign =", "key=value as one word", f"write {name}={value}"
-            )
 
 
 def _is_flag(cls: Any, name: str) -> bool:

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
 from urllib.parse import urlsplit
 
 import polars as pl
@@ -52,7 +51,7 @@ class CcIndex(Warc):
     """
 
     publisher = CommonCrawl.publisher
-    endings: ClassVar[tuple[str, ...]] = ()
+    endings = ()
 
     def __init__(self, uri: str, rest: str, context: Context) -> None:
         super().__init__(uri, rest, context)

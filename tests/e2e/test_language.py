@@ -16,7 +16,7 @@ from xling import cli
 from xling.core.commands import pipeline
 from xling.core.errors import UserError
 from xling.language import closing_report, plan, survey
-from xling.language.found import Found, look
+from xling.language.holdings import Holdings, look
 from xling.language.plan import make_plan
 from xling.language.settings import LanguageConfig
 
@@ -51,29 +51,29 @@ def test_what_there_is_of_a_language(data: Path) -> None:
     (data / "mono" / "de").mkdir()
     (data / "mono" / "de" / "a.txt").write_text("Ein Buch.\n", encoding="utf-8")
     (data / "mono" / "dewiki-latest.xml").write_text("<mediawiki/>", encoding="utf-8")
-    found = look(data, "de", "en")
-    assert found.texts == {
+    holdings = look(data, "de", "en")
+    assert holdings.texts == {
         "de": [
             f"text:{data}/mono/de/a.txt",
             f"wiki:{data}/mono/dewiki-latest.xml",
             f"text:{data}/mono/news.de.txt",
         ]
     }
-    assert found.pairs == {"de": {"seed": 600}}
-    assert found.suites == ["ntrex", "panx", "sib200"] and not found.own_labels
-    assert found.num_labels == {"panx": 80, "sib200": 80}
-    assert "xnli" in found.lacking and "udpos" in found.lacking
+    assert holdings.pairs == {"de": {"seed": 600}}
+    assert holdings.suites == ["ntrex", "panx", "sib200"] and not holdings.own_labels
+    assert holdings.num_labels == {"panx": 80, "sib200": 80}
+    assert "xnli" in holdings.lacking and "udpos" in holdings.lacking
 
 
 def test_relatives_are_of_the_family_and_the_script_first() -> None:
     words = {"sw": "a b c d", "lg": "a x y z", "zu": "a b y z", "fr": "a b c z", "ru": "a b c d", "am": "q"}
-    found = Found(
+    holdings = Holdings(
         pairs={code: {"bible": 1000} for code in words},  # type: ignore[misc]
         words={code: Counter(text.split()) for code, text in words.items()},
     )
     cfg = LanguageConfig(lang="sw", data=Path())
-    found.pairs["xh"] = Counter(bible=plan.LEAST_PAIRS - 1)
-    assert plan._relatives(cfg, found) == ["zu", "lg", "ru"]
+    holdings.pairs["xh"] = Counter(bible=plan.LEAST_PAIRS - 1)
+    assert plan._relatives(cfg, holdings) == ["zu", "lg", "ru"]
 
 
 def test_a_language_without_text_hears_what_to_bring(data: Path, tmp_path: Path) -> None:
@@ -85,17 +85,17 @@ def test_a_language_without_text_hears_what_to_bring(data: Path, tmp_path: Path)
 
 def test_size_alone_asks_wikipedia_and_the_crawl(tmp_path: Path) -> None:
     cfg = LanguageConfig(lang="wo", data=tmp_path, size="2GB")
-    steps = make_plan(cfg, Found(), {}, 1e11).steps
+    steps = make_plan(cfg, Holdings(), {}, 1e11).steps
     assert steps["text_wo"]["config"]["source"] == ["wiki:", f"cc-index:{cfg.dump}"]
     assert "text_en" not in steps and "static" not in steps
 
 
 def test_the_transformer_s_updates_fit_its_share_of_the_hours() -> None:
-    found = Found(pairs={"sw": {"bible": 9000}}, suites=["sib200"])  # type: ignore[dict-item]
+    holdings = Holdings(pairs={"sw": {"bible": 9000}}, suites=["sib200"])  # type: ignore[dict-item]
     updates = {}
     for hours in (1.0, 2.0, 1000.0):
         cfg = LanguageConfig(lang="sw", data=Path("data"), body="hf:BODY", hours=hours)
-        steps = make_plan(cfg, found, {"sib200": "classify"}, 1e10).steps
+        steps = make_plan(cfg, holdings, {"sib200": "classify"}, 1e10).steps
         trained = [each for each in steps.values() if each["stage"] == "pretrain"]
         updates[hours] = [each["config"]["train"]["updates"] for each in trained]
         assert steps["sib200_transformer"]["config"]["checkpoints"][0].startswith("transformer=")

@@ -127,7 +127,7 @@ def _over_seeds(suite: str, system: str, scores: Sequence[Score]) -> Result:
 
 def _verdicts(results: Sequence[Result], kinds: Mapping[str, str], facts: Mapping[str, Any]) -> Iterable[str]:
     if not results:
-        yield "Nothing was scored: there is no model, or no test set of the language is at hand."
+        yield "Nothing was scored: there is no model, or no test set of the language is there."
     for suite in dict.fromkeys(each.suite for each in results):
         of_suite = [each for each in results if each.suite == suite]
         controls = [each for each in of_suite if each.system in CONTROLS]

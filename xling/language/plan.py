@@ -13,7 +13,7 @@ from typing import Any
 from xling.core import languages
 from xling.core.commands import pipeline
 from xling.core.settings import config
-from xling.language.found import Found, shared_words
+from xling.language.holdings import Holdings, shared_words
 from xling.language.settings import LanguageConfig
 
 NUM_RELATIVES = 3
@@ -38,7 +38,8 @@ FIT: Mapping[str, dict[str, Any]] = {
     "pair": {"epochs": 10},
 }
 """Kind of a suite -> settings of fine-tuning on a static encoder, as in recipes/hour.yaml."""
-SEARCH = {"centred": True, "distance": "csls", "match": 3}
+TRANSFORMER_FIT = {"lr": 5e-5, "epochs": 3, "batch_rows": 32}
+SEARCH: Mapping[str, Any] = {"centred": True, "distance": "csls", "match": 3}
 SCORED_KINDS = (*FIT, "retrieval")
 
 
@@ -63,29 +64,29 @@ class Plan:
         self.choices.append((what, str(value), rule))
 
 
-def make_plan(cfg: LanguageConfig, found: Found, kinds: Mapping[str, str], product_rate: float) -> Plan:
+def make_plan(cfg: LanguageConfig, holdings: Holdings, kinds: Mapping[str, str], product_rate: float) -> Plan:
     """Return the steps for a language.
 
     Args:
         cfg: settings of ``xling language``.
-        found: what there is.
+        holdings: text and test sets.
         kinds: suite -> its kind.
         product_rate: of this machine's matrix products on one core, operations a second.
     """
     plan = Plan()
-    plan.relatives = list(cfg.relatives) or _relatives(cfg, found)
+    plan.relatives = list(cfg.relatives) or _relatives(cfg, holdings)
     plan.choose(
         "relatives",
         ", ".join(plan.relatives) or "none",
         "given"
         if cfg.relatives
-        else f"aligned text at hand; the same family and script first, then a share of "
+        else f"aligned text is there; the same family and script first, then a share of "
         f"{LEAST_SHARED:.0%} of the running words in common; at most {NUM_RELATIVES}",
     )
-    _add_corpora(plan, cfg, found)
-    suites = [name for name in found.suites if kinds[name] in SCORED_KINDS]
-    if found.num_pairs(cfg.lang) >= LEAST_PAIRS:
-        _add_static(plan, cfg, found, suites, kinds)
+    _add_corpora(plan, cfg, holdings)
+    suites = [name for name in holdings.suites if kinds[name] in SCORED_KINDS]
+    if holdings.num_pairs(cfg.lang) >= LEAST_PAIRS:
+        _add_static(plan, cfg, holdings, suites, kinds)
         if cfg.body:
             _add_transformer(plan, cfg, suites, kinds, product_rate)
         else:
@@ -96,36 +97,36 @@ def make_plan(cfg: LanguageConfig, found: Found, kinds: Mapping[str, str], produ
         plan.choose(
             "models",
             "none",
-            f"{found.num_pairs(cfg.lang):,} rows of aligned text; at least {LEAST_PAIRS} are needed",
+            f"{holdings.num_pairs(cfg.lang):,} rows of aligned text; at least {LEAST_PAIRS} are needed",
         )
     _add_report(plan, cfg)
     return plan
 
 
-def _relatives(cfg: LanguageConfig, found: Found) -> list[str]:
+def _relatives(cfg: LanguageConfig, holdings: Holdings) -> list[str]:
     ours = languages.get(cfg.lang)
     ranked = []
-    for code in found.pairs:
+    for code in holdings.pairs:
         if code in (cfg.lang, cfg.source) or code not in languages.LANGUAGES:
             continue
-        other, shared = languages.LANGUAGES[code], shared_words(found, cfg.lang, code)
+        other, shared = languages.LANGUAGES[code], shared_words(holdings, cfg.lang, code)
         is_family = other.family == ours.family and other.script == ours.script
-        if found.num_pairs(code) >= LEAST_PAIRS and (is_family or shared >= LEAST_SHARED):
+        if holdings.num_pairs(code) >= LEAST_PAIRS and (is_family or shared >= LEAST_SHARED):
             ranked.append((not is_family, -shared, code))
     return [code for *_, code in sorted(ranked)[:NUM_RELATIVES]]
 
 
-def _add_corpora(plan: Plan, cfg: LanguageConfig, found: Found) -> None:
+def _add_corpora(plan: Plan, cfg: LanguageConfig, holdings: Holdings) -> None:
     leaks = {}
-    if found.suites:
+    if holdings.suites:
         plan.steps["leaks"] = {
             "stage": "eval leaks",
-            "config": {"data": str(cfg.data), "out": f"{cfg.out}/leaks", "suites": found.suites},
+            "config": {"data": str(cfg.data), "out": f"{cfg.out}/leaks", "suites": holdings.suites},
         }
         leaks = {"after": ["leaks"]}
     remote = ["wiki:", f"cc-index:{cfg.dump}"] if cfg.size else []
     for code in (cfg.lang, *plan.relatives, cfg.source):
-        uris = [*found.texts.get(code, ()), *(remote if code == cfg.lang else ())]
+        uris = [*holdings.texts.get(code, ()), *(remote if code == cfg.lang else ())]
         if uris:
             settings: dict[str, Any] = {"lang": code, "source": uris, "out": f"{cfg.out}/corpora/{code}"}
             if leaks:
@@ -134,107 +135,81 @@ def _add_corpora(plan: Plan, cfg: LanguageConfig, found: Found) -> None:
                 settings["size"] = cfg.size
             plan.steps[f"text_{code}"] = {"stage": "corpus mono", **leaks, "config": settings}
     if not any(name.startswith("text_") for name in plan.steps):
-        plan.choose("corpora", "none", "no running text at hand, and size= was not given")
+        plan.choose("corpora", "none", "no running text was given, and size= was not given")
 
 
 def _add_static(
-    plan: Plan, cfg: LanguageConfig, found: Found, suites: list[str], kinds: Mapping[str, str]
+    plan: Plan, cfg: LanguageConfig, holdings: Holdings, suites: list[str], kinds: Mapping[str, str]
 ) -> None:
     minutes = round(min(STATIC_MINUTES, cfg.hours * 60 * STATIC_SHARE), 2)
     plan.choose(
         "minutes of the static encoder", minutes, f"{STATIC_SHARE:.0%} of hours=, at most {STATIC_MINUTES:g}"
     )
     langs = [cfg.lang, cfg.source, *plan.relatives]
-    sources = sorted({name for code in langs for name in found.pairs.get(code, ())})
-    for name, share in (("", 1.0), ("_less", LESS)):
-        rows = {"data": str(cfg.data), "out": f"{cfg.out}/rows{name}", "langs": langs, "sources": sources}
-        rows |= {"held_out": 0.02} if share == 1 else {"share": share}
-        plan.steps[f"rows{name}"] = {"stage": "corpus nway", "config": rows}
+    sources = sorted({name for code in langs for name in holdings.pairs.get(code, ())})
+    for name, of_rows in (("", {"held_out": 0.02}), ("_less", {"share": LESS})):
+        rows, encoder = f"{cfg.out}/rows{name}", f"{cfg.out}/models/static{name}"
+        settings = {"data": str(cfg.data), "out": rows, "langs": langs, "sources": sources, **of_rows}
+        plan.steps[f"rows{name}"] = {"stage": "corpus nway", "config": settings}
+        settings = {"data": rows, "out": encoder, "model": {"dim": 192, "bits": 18}}
+        settings |= {"updates": cfg.updates} if cfg.updates else {"minutes": minutes}
         plan.steps[f"static{name}"] = {
             "stage": "pretrain static",
             "after": [f"rows{name}"],
-            "config": {
-                "data": f"{cfg.out}/rows{name}",
-                "out": f"{cfg.out}/models/static{name}",
-                **({"updates": cfg.updates} if cfg.updates else {"minutes": minutes}),
-                "model": {"dim": 192, "bits": 18},
-            },
+            "config": settings,
         }
     plan.models["static"] = f"{cfg.out}/models/static"
-    linked = [name for name in sources if name not in ("own", "dictionary", "udhr")]
-    if linked:
-        plan.steps["links"] = {
-            "stage": "corpus links",
-            "config": {
-                "data": str(cfg.data),
-                "out": f"{cfg.out}/links",
-                "source": cfg.source,
-                "sources": linked,
-            },
-        }
-    rows_of_labels = max(200, int(ROWS_OF_AN_HOUR * cfg.hours))
+    if linked := [name for name in sources if name not in ("own", "dictionary", "udhr")]:
+        links = {"data": str(cfg.data), "out": f"{cfg.out}/links", "source": cfg.source, "sources": linked}
+        plan.steps["links"] = {"stage": "corpus links", "config": links}
     plan.choose(
-        "training rows of a suite", f"{rows_of_labels:,}", f"{ROWS_OF_AN_HOUR:,} for each hour of hours="
+        "training rows of a suite", f"{_most_rows(cfg):,}", f"{ROWS_OF_AN_HOUR:,} for each hour of hours="
     )
     for suite in suites:
-        num_rows = min(rows_of_labels, found.num_labels.get(suite, rows_of_labels))
-        common = _evaluation(cfg, suite, kinds[suite], num_rows, has_links=bool(linked))
-        controls = [
-            "random",
-            "majority",
-            *(["ngram"] if kinds[suite] in FIT else []),
-            *(["dictionary"] if linked else []),
-        ]
-        dictionary = {"dictionary": f"{cfg.out}/links"} if linked else {}
-        plan.steps[f"{suite}_static"] = _step(
-            common
-            | dictionary
-            | {"systems": ["pretrained", *controls], "checkpoints": [f"static={plan.models['static']}"]},
-            f"{cfg.out}/scores/static/{suite}",
-            ["static", *(["links"] if linked else [])],
-        )
-        less = {"systems": ["pretrained"]}
-        plan.steps[f"{suite}_less_text"] = _step(
-            common | less | {"checkpoints": [f"static={cfg.out}/models/static_less"]},
-            f"{cfg.out}/less/text/{suite}",
-            ["static_less", *(["links"] if linked else [])],
-        )
-        if kinds[suite] in FIT:
-            plan.steps[f"{suite}_less_labels"] = _step(
-                common
-                | less
-                | {
-                    "checkpoints": [f"static={plan.models['static']}"],
-                    "train_rows": max(1, int(num_rows * LESS)),
-                },
-                f"{cfg.out}/less/labels/{suite}",
-                ["static", *(["links"] if linked else [])],
-            )
-        if suite in found.own_labels and kinds[suite] in FIT:
-            plan.steps[f"{suite}_own_labels"] = _step(
-                common
-                | less
-                | {"checkpoints": [f"static={plan.models['static']}"]}
-                | {"source": cfg.lang, "protocol": "in_language"},
-                f"{cfg.out}/scores/own_labels/{suite}",
-                ["static", *(["links"] if linked else [])],
-            )
+        _add_static_scores(plan, cfg, holdings, suite, kinds[suite])
+    held_out = {"retrieval": [f"{cfg.out}/rows/held_out"], "name": "held_out", **SEARCH}
+    held_out |= {"checkpoints": [f"static={plan.models['static']}"], "systems": ["pretrained", "random"]}
     plan.steps["held_out"] = _step(
-        {
-            "retrieval": [f"{cfg.out}/rows/held_out"],
-            "name": "held_out",
-            "checkpoints": [f"static={plan.models['static']}"],
-            "systems": ["pretrained", "random"],
-            **SEARCH,
-        },
-        f"{cfg.out}/scores/static/held_out",
-        ["rows", "static"],
-        optional=False,
+        held_out, f"{cfg.out}/scores/static/held_out", ["rows", "static"], optional=False
     )
-    plan.steps["export_static"] = {
+    _add_export(plan, cfg, "static", "static")
+
+
+def _add_static_scores(plan: Plan, cfg: LanguageConfig, holdings: Holdings, suite: str, kind: str) -> None:
+    """Add the scores of a suite: with controls, with less text, with fewer labels, with the language's own labels."""
+    most = _most_rows(cfg)
+    num_rows = min(most, holdings.num_labels.get(suite, most))
+    links = ["links"] if "links" in plan.steps else []
+    common = _evaluation(cfg, suite, kind, num_rows, bool(links))
+    model = {"systems": ["pretrained"], "checkpoints": [f"static={plan.models['static']}"]}
+    less_text = {"checkpoints": [f"static={cfg.out}/models/static_less"]}
+    controls = ["random", "majority", *(["ngram"] if kind in FIT else []), *(["dictionary"] if links else [])]
+    beside = {"systems": ["pretrained", *controls]} | ({"dictionary": f"{cfg.out}/links"} if links else {})
+    steps = {
+        "static": (model | beside, "scores/static", "static"),
+        "less_text": (model | less_text, "less/text", "static_less"),
+    }
+    if kind in FIT:
+        fewer = {"train_rows": max(1, int(num_rows * LESS))}
+        steps["less_labels"] = (model | fewer, "less/labels", "static")
+        if suite in holdings.own_labels:
+            own = {"source": cfg.lang, "protocol": "in_language"}
+            steps["own_labels"] = (model | own, "scores/own_labels", "static")
+    for name, (settings, folder, encoder) in steps.items():
+        plan.steps[f"{suite}_{name}"] = _step(
+            common | settings, f"{cfg.out}/{folder}/{suite}", [encoder, *links]
+        )
+
+
+def _most_rows(cfg: LanguageConfig) -> int:
+    return max(200, int(ROWS_OF_AN_HOUR * cfg.hours))
+
+
+def _add_export(plan: Plan, cfg: LanguageConfig, model: str, step: str) -> None:
+    plan.steps[f"export_{model}"] = {
         "stage": "export hf",
-        "after": ["static"],
-        "config": {"checkpoint": plan.models["static"], "out": f"{cfg.out}/export/static"},
+        "after": [step],
+        "config": {"checkpoint": plan.models[model], "out": f"{cfg.out}/export/{model}"},
     }
 
 
@@ -254,7 +229,7 @@ def _evaluation(
         "source": cfg.source,
     }
     if kind not in FIT:
-        return settings | SEARCH
+        return {**settings, **SEARCH}
     chosen = dict(FIT[kind] if fit is None else fit)
     if fit is None and has_links and kind in ("tag", "intent_slots"):
         chosen["project"] = f"{cfg.out}/links"
@@ -270,76 +245,60 @@ def _step(settings: dict[str, Any], out: str, after: list[str], optional: bool =
 def _add_transformer(
     plan: Plan, cfg: LanguageConfig, suites: list[str], kinds: Mapping[str, str], product_rate: float
 ) -> None:
-    """Add the steps of the recipe that make the model; its scores and its report are those of this plan."""
-    raw = config.read_yaml(pipeline.RECIPES_FOLDER / TRANSFORMER)
-    langs = ",".join([cfg.lang, *plan.relatives])
-    names = {
-        name: step
-        for name, step in raw["steps"].items()
-        if step["stage"] not in ("eval", "report", "corpus nway", "pretrain static")
-    }
-    values = {
-        **raw["vars"],
-        "data": str(cfg.data),
-        "body": cfg.body,
-        "out": f"{cfg.out}/transformer",
-        "langs": langs,
-    }
-    made = pipeline.substitute(names, values, pipeline.RECIPES_FOLDER / TRANSFORMER)
-    static = f"{cfg.out}/transformer/static"
-    seconds = cfg.hours * 3600 * BODY_SHARE
-    tokens = seconds * product_rate * EFFICIENCY / (6 * BODY_PARAMETERS)
-    trainings = {name: step for name, step in made.items() if step["stage"] == "pretrain"}
+    """Add the steps of the recipe that train the model, and its scores."""
+    steps = _training_steps(cfg, plan)
+    trainings = {name: step for name, step in steps.items() if step["stage"] == "pretrain"}
+    tokens = cfg.hours * 3600 * BODY_SHARE * product_rate * EFFICIENCY / (6 * BODY_PARAMETERS)
     total = sum(
-        int(step["config"]["train"]["updates"]) * _tokens_of_update(step) for step in trainings.values()
+        int(train["updates"]) * int(train["batch_tokens"])
+        for train in map(_train_settings, trainings.values())
     )
-    scale = min(1.0, tokens / total)
-    for name, step in made.items():
-        step["after"] = [each for each in step.get("after", []) if each in made]
-        text = _replaced(step, static, plan.models["static"])
-        if name in trainings:
-            train = text["config"]["train"]
-            train["updates"] = max(1, int(int(train["updates"]) * scale))
-            train["warmup"] = min(int(train["warmup"]), train["updates"] // 10)
-            text["after"] = [*text["after"], "static"]
-        plan.steps[f"transformer_{name}"] = text | {
-            "after": [each if each == "static" else f"transformer_{each}" for each in text["after"]]
-        }
-    last = f"transformer_{list(trainings)[-1]}"
-    plan.models["transformer"] = plan.steps[last]["config"]["out"]
+    for train in map(_train_settings, trainings.values()):
+        train["updates"] = max(1, int(int(train["updates"]) * min(1.0, tokens / total)))
+        train["warmup"] = min(int(train["warmup"]), train["updates"] // 10)
+    plan.steps |= steps
+    last = list(trainings)[-1]
+    plan.models["transformer"] = trainings[last]["config"]["out"]
     plan.choose(
         "updates of the Transformer",
-        " and ".join(
-            f"{plan.steps[f'transformer_{name}']['config']['train']['updates']:,}" for name in trainings
-        ),
+        " and ".join(f"{_train_settings(step)['updates']:,}" for step in trainings.values()),
         f"those of recipes/{TRANSFORMER}, or what fits into {BODY_SHARE:.0%} of hours= at {EFFICIENCY:g} of this "
         f"core's {product_rate / 1e9:.0f} GFLOP/s",
     )
+    models = [f"transformer={plan.models['transformer']}", f"body={cfg.out}/transformer/body"]
     for suite in suites:
-        fit = {"lr": 5e-5, "epochs": 3, "batch_rows": 32}
-        common = _evaluation(cfg, suite, kinds[suite], max(200, int(ROWS_OF_AN_HOUR * cfg.hours)), False, fit)
-        common = {key: value for key, value in common.items() if key != "match"}
-        plan.steps[f"{suite}_transformer"] = _step(
-            common
-            | {"systems": ["pretrained"]}
-            | {
-                "checkpoints": [
-                    f"transformer={plan.models['transformer']}",
-                    f"body={cfg.out}/transformer/body",
-                ]
-            },
-            f"{cfg.out}/scores/transformer/{suite}",
-            [last],
-        )
-    plan.steps["export_transformer"] = {
-        "stage": "export hf",
-        "after": [last],
-        "config": {"checkpoint": plan.models["transformer"], "out": f"{cfg.out}/export/transformer"},
+        common = _evaluation(cfg, suite, kinds[suite], _most_rows(cfg), False, TRANSFORMER_FIT)
+        settings = {key: value for key, value in common.items() if key != "match"}
+        settings |= {"systems": ["pretrained"], "checkpoints": models}
+        plan.steps[f"{suite}_transformer"] = _step(settings, f"{cfg.out}/scores/transformer/{suite}", [last])
+    _add_export(plan, cfg, "transformer", last)
+
+
+def _training_steps(cfg: LanguageConfig, plan: Plan) -> dict[str, dict[str, Any]]:
+    """Return the recipe's steps but for its scores; this plan's static encoder takes the place of the recipe's."""
+    path = pipeline.RECIPES_FOLDER / TRANSFORMER
+    raw = config.read_yaml(path)
+    out = f"{cfg.out}/transformer"
+    values = {
+        "data": str(cfg.data),
+        "body": cfg.body,
+        "out": out,
+        "langs": ",".join([cfg.lang, *plan.relatives]),
     }
+    left_out = ("eval", "report", "corpus nway", "pretrain static")
+    kept = {name: step for name, step in raw["steps"].items() if step["stage"] not in left_out}
+    steps = {}
+    for name, step in pipeline.substitute(kept, {**raw["vars"], **values}, path).items():
+        after = [f"transformer_{each}" for each in step.get("after", []) if each in kept]
+        after += ["static"] if "static" in step.get("after", []) else []
+        replaced = _replaced(step, f"{out}/static", plan.models["static"])
+        steps[f"transformer_{name}"] = {**replaced, "after": after}
+    return steps
 
 
-def _tokens_of_update(step: Mapping[str, Any]) -> int:
-    return int(step["config"]["train"]["batch_tokens"])
+def _train_settings(step: Mapping[str, Any]) -> dict[str, Any]:
+    settings: dict[str, Any] = step["config"]["train"]
+    return settings
 
 
 def _replaced(value: Any, old: str, new: str) -> Any:

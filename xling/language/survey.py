@@ -1,4 +1,4 @@
-"""What there is for a language, and the plan that follows from it: ``xling language survey``.
+"""Survey of the text and test sets of a language, and the plan that follows from it: ``xling language survey``.
 
 The output holds ``survey.json``, ``survey.md`` and ``pipeline.yaml``, which ``xling language`` runs.
 """
@@ -20,7 +20,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.eval.rows.suite import suites
-from xling.language.found import Found, look, shared_words
+from xling.language.holdings import Holdings, look, shared_words
 from xling.language.plan import LEAST_PAIRS, Plan, make_plan
 from xling.language.settings import LanguageConfig
 from xling.pages.tabular import Table, to_markdown
@@ -41,13 +41,15 @@ def run(cfg: LanguageConfig) -> Answer:
     out = folder_of(cfg)
     inputs = [path for path in sorted(cfg.data.rglob("*")) if _is_input(path, Path(cfg.out))]
     if not manifest.up_to_date(out, STAGE, replace(cfg, out=""), inputs, replaceable=True):
-        found = look(cfg.data, cfg.lang, cfg.source)
-        _check_is_enough(cfg, found)
-        plan = make_plan(cfg, found, {name: suites()[name].kind for name in found.suites}, product_rate())
+        holdings = look(cfg.data, cfg.lang, cfg.source)
+        _check_is_enough(cfg, holdings)
+        plan = make_plan(
+            cfg, holdings, {name: suites()[name].kind for name in holdings.suites}, product_rate()
+        )
         with manifest.publish(out, STAGE, replace(cfg, out=""), inputs) as publication:
-            facts = _facts(cfg, found, plan)
+            facts = _facts(cfg, holdings, plan)
             _write(publication.path, cfg, plan, facts)
-            publication.counts |= {"steps": len(plan.steps), "suites": len(found.suites)}
+            publication.counts |= {"steps": len(plan.steps), "suites": len(holdings.suites)}
     facts = json.loads((out / "survey.json").read_text(encoding="utf-8"))
     return Answer((out / "survey.md").read_text(encoding="utf-8").rstrip(), facts)
 
@@ -74,8 +76,8 @@ def _is_input(path: Path, out: Path) -> bool:
     )
 
 
-def _check_is_enough(cfg: LanguageConfig, found: Found) -> None:
-    if cfg.lang in found.texts or cfg.lang in found.pairs or cfg.size:
+def _check_is_enough(cfg: LanguageConfig, holdings: Holdings) -> None:
+    if cfg.lang in holdings.texts or cfg.lang in holdings.pairs or cfg.size:
         return
     name = languages.get(cfg.lang).name
     raise UserError(
@@ -86,7 +88,7 @@ def _check_is_enough(cfg: LanguageConfig, found: Found) -> None:
     )
 
 
-def _facts(cfg: LanguageConfig, found: Found, plan: Plan) -> dict[str, Any]:
+def _facts(cfg: LanguageConfig, holdings: Holdings, plan: Plan) -> dict[str, Any]:
     langs = [cfg.lang, *plan.relatives, cfg.source]
     return {
         "lang": cfg.lang,
@@ -96,10 +98,10 @@ def _facts(cfg: LanguageConfig, found: Found, plan: Plan) -> dict[str, Any]:
             {
                 "lang": code,
                 "name": languages.get(code).name,
-                "files": len(found.texts.get(code, ())),
-                "megabytes": round(found.text_bytes.get(code, 0) / 1e6, 3),
-                "pairs": dict(found.pairs.get(code, {})),
-                "shared_words": round(shared_words(found, cfg.lang, code), 3),
+                "files": len(holdings.texts.get(code, ())),
+                "megabytes": round(holdings.text_bytes.get(code, 0) / 1e6, 3),
+                "pairs": dict(holdings.pairs.get(code, {})),
+                "shared_words": round(shared_words(holdings, cfg.lang, code), 3),
             }
             for code in langs
         ],
@@ -107,12 +109,12 @@ def _facts(cfg: LanguageConfig, found: Found, plan: Plan) -> dict[str, Any]:
             name: {
                 "kind": suites()[name].kind,
                 "licence": suites()[name].licence,
-                "training_rows": found.num_labels.get(name, 0),
-                "own_labels": name in found.own_labels,
+                "training_rows": holdings.num_labels.get(name, 0),
+                "own_labels": name in holdings.own_labels,
             }
-            for name in found.suites
+            for name in holdings.suites
         },
-        "lacking": found.lacking,
+        "lacking": holdings.lacking,
         "choices": plan.choices,
         "models": plan.models,
     }
@@ -133,10 +135,10 @@ def _write(folder: Path, cfg: LanguageConfig, plan: Plan, facts: Mapping[str, An
 
 def tables(facts: Mapping[str, Any]) -> list[Table]:
     """Return the survey as tables: languages, suites, what is missing, choices."""
-    made = [
+    all_tables = [
         Table(
             "languages",
-            "Text at hand",
+            "Text",
             (
                 ("language", ""),
                 ("files", ",d"),
@@ -165,7 +167,7 @@ def tables(facts: Mapping[str, Any]) -> list[Table]:
         ),
         Table(
             "suites",
-            "Test sets at hand",
+            "Test sets",
             (("suite", ""), ("kind", ""), ("training rows", ",d"), ("own labels", ""), ("licence", "")),
             tuple(
                 (
@@ -180,7 +182,7 @@ def tables(facts: Mapping[str, Any]) -> list[Table]:
         ),
         Table(
             "lacking",
-            "Test sets of the language that are not at hand",
+            "Missing test sets of the language",
             (("suite", ""), ("what is missing", "")),
             tuple(facts["lacking"].items()),
             ("`xling eval fetch` gets those of the Hub; `xling eval list` names their files.",),
@@ -192,4 +194,4 @@ def tables(facts: Mapping[str, Any]) -> list[Table]:
             tuple(tuple(choice) for choice in facts["choices"]),
         ),
     ]
-    return [table for table in made if table.rows]
+    return [table for table in all_tables if table.rows]

@@ -193,7 +193,7 @@ def import_hub_inputs(path_settings: str, cfg: Any, load: Callable[[str], Any]) 
     Raises:
         UserError: the model does not exist or cannot be imported.
     """
-    imported = {}
+    imported: dict[str, Any] = {}
     for field in path_settings.split():
         value = getattr(cfg, field)
         if isinstance(value, (str, Path)) and str(value).startswith(HUB_PREFIX):

@@ -1,11 +1,11 @@
-"""What a data folder holds of a language: running text, aligned text, and rows of suites."""
+"""Contents of a data folder for a language: running text, aligned text, and rows of suites."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from xling.core import languages
@@ -31,8 +31,8 @@ _WORD = re.compile(r"\w+")
 
 
 @dataclass
-class Found:
-    """What there is of a language.
+class Holdings:
+    """Text and test sets of a language.
 
     Attributes:
         texts: language -> source URIs of running text, as ``xling corpus mono`` reads them.
@@ -59,7 +59,7 @@ class Found:
         return sum(self.pairs.get(lang, Counter()).values())
 
 
-def look(data: Path, lang: str, source: str) -> Found:
+def look(data: Path, lang: str, source: str) -> Holdings:
     """Look through a data folder for what serves a language.
 
     Args:
@@ -70,31 +70,39 @@ def look(data: Path, lang: str, source: str) -> Found:
     Raises:
         UserError: a file of aligned text is damaged.
     """
-    found = Found()
-    _find_pairs(found, data, lang, source)
-    _find_suites(found, data, lang, source)
-    _find_texts(found, data)
-    return found
+    holdings = Holdings()
+    _find_pairs(holdings, data, lang, source)
+    _find_suites(holdings, data, lang, source)
+    _find_texts(holdings, data)
+    return holdings
 
 
-def shared_words(found: Found, lang: str, other: str) -> float:
+def shared_words(holdings: Holdings, lang: str, other: str) -> float:
     """Return the share of a language's running words that the other language has too, 0 to 1."""
-    words, others = found.words.get(lang, Counter()), found.words.get(other, Counter())
+    words, others = holdings.words.get(lang, Counter()), holdings.words.get(other, Counter())
     return sum(count for word, count in words.items() if word in others) / max(1, words.total())
 
 
-def _find_pairs(found: Found, data: Path, lang: str, source: str) -> None:
-    names = [own_files.NAME, *NwayConfig.__dataclass_fields__["sources"].default]
+def _find_pairs(holdings: Holdings, data: Path, lang: str, source: str) -> None:
+    names = [own_files.NAME, *_default_sources()]
     for rows in _with_progress(nway_sources.read(data, names, () if _has_named(data) else (lang, source))):
         sources = rows.texts.get(source)
         for code, texts in rows.texts.items():
-            words = found.words.setdefault(code, Counter())
+            words = holdings.words.setdefault(code, Counter())
             if len(words) < MAX_WORDS and rows.source != "dictionary":
                 words.update(word for text in texts if text for word in _WORD.findall(text.lower()))
             if sources is not None and code != source:
                 both = sum(bool(text and other) for text, other in zip(texts, sources, strict=True))
-                found.pairs.setdefault(code, Counter())[rows.source] += both
-    found.words = {code: Counter(dict(words.most_common(MAX_WORDS))) for code, words in found.words.items()}
+                holdings.pairs.setdefault(code, Counter())[rows.source] += both
+    holdings.words = {
+        code: Counter(dict(words.most_common(MAX_WORDS))) for code, words in holdings.words.items()
+    }
+
+
+def _default_sources() -> tuple[str, ...]:
+    (names,) = (field.default for field in fields(NwayConfig) if field.name == "sources")
+    assert isinstance(names, tuple)
+    return names
 
 
 def _has_named(data: Path) -> bool:
@@ -109,26 +117,26 @@ def _with_progress(rows: Iterator[nway_sources.Rows]) -> Iterator[nway_sources.R
             progress.update(len(next(iter(each.texts.values()))), each.source)
 
 
-def _find_suites(found: Found, data: Path, lang: str, source: str) -> None:
+def _find_suites(holdings: Holdings, data: Path, lang: str, source: str) -> None:
     for name, suite in sorted(suites().items()):
         if suite.synthetic:
             continue
         if lang not in _scored_languages(suite, data):
             if lang in (*suite.languages, *suite.extra):
-                found.lacking[name] = f"its rows belong at {'  '.join(suite.patterns)}"
+                holdings.lacking[name] = f"its rows belong at {'  '.join(suite.patterns)}"
             continue
         cfg = EvalConfig(suites=(name,), out=Path("unused"), data=data, langs=(lang,), source=source)
         remaining, problems = available(cfg)
         if remaining is None:
-            found.lacking[name] = "; ".join(problems)
+            holdings.lacking[name] = "; ".join(problems)
         else:
-            found.suites.append(name)
+            holdings.suites.append(name)
             training = training_suite(suite)
             if training.shape.is_tuned and training.has(source, "train", data):
-                found.num_labels[name] = len(load(training, source, "train", data))
+                holdings.num_labels[name] = len(load(training, source, "train", data))
         labelled = training_suite(suite)
         if "train" in labelled.splits and labelled.shape.is_tuned and labelled.has(lang, "train", data):
-            found.own_labels.append(name)
+            holdings.own_labels.append(name)
 
 
 def _scored_languages(suite: Suite, data: Path) -> set[str]:
@@ -136,7 +144,7 @@ def _scored_languages(suite: Suite, data: Path) -> set[str]:
     return {lang for split in splits for lang in languages_at(suite, split, data)}
 
 
-def _find_texts(found: Found, data: Path) -> None:
+def _find_texts(holdings: Holdings, data: Path) -> None:
     """Add plain text and Wikipedia's dumps that a file's or folder's name gives a language."""
     left_out = _files_of_others(data)
     for path in sorted(data.rglob("*")):
@@ -152,8 +160,10 @@ def _find_texts(found: Found, data: Path) -> None:
             continue
         scheme = "wiki" if plain.endswith(".xml") else "text"
         if language := (_of_dump(plain) if scheme == "wiki" else _of_name(below, plain)):
-            found.texts.setdefault(language.code, []).append(f"{scheme}:{path}")
-            found.text_bytes[language.code] = found.text_bytes.get(language.code, 0) + path.stat().st_size
+            holdings.texts.setdefault(language.code, []).append(f"{scheme}:{path}")
+            holdings.text_bytes[language.code] = (
+                holdings.text_bytes.get(language.code, 0) + path.stat().st_size
+            )
 
 
 def _files_of_others(data: Path) -> set[Path]:
@@ -167,8 +177,8 @@ def _files_of_others(data: Path) -> set[Path]:
         files.update(
             path for path in own_files.files_of(data) if _plain_name(path.name).endswith(own_files.TABLES)
         )
-    for made in data.rglob(manifest.FILE_NAME):
-        files.update(made.parent.rglob("*"))
+    for record in data.rglob(manifest.FILE_NAME):
+        files.update(record.parent.rglob("*"))
     return files
 
 
