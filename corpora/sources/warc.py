@@ -35,7 +35,7 @@ class Warc(LocalFiles):
 
     licence = LICENCE
     cuts_long = False
-    endings = (".warc",)
+    endings: ClassVar[tuple[str, ...]] = (".warc",)
     reasons = REASONS
 
     @classmethod

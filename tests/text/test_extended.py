@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,7 @@ def test_mistakes(base: Path) -> None:
         (config(base, size=10), "size=10"),
         (config(base, langs="en"), "alone"),
         (config(base, byte_fallback=True), "byte_fallback"),
-        (config(base.parent), "no WordPiece"),
+        (replace(config(base), base=str(base.parent)), "no WordPiece"),
         (vocab.VocabConfig(out="x", corpora={"en": ("y",)}, keep=("de",)), "without base="),
     ):
         with pytest.raises(UserError, match=said):

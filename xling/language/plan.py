@@ -181,11 +181,12 @@ def _add_static_scores(plan: Plan, cfg: LanguageConfig, holdings: Holdings, suit
     num_rows = min(most, holdings.num_labels.get(suite, most))
     links = ["links"] if "links" in plan.steps else []
     common = _evaluation(cfg, suite, kind, num_rows, bool(links))
-    model = {"systems": ["pretrained"], "checkpoints": [f"static={plan.models['static']}"]}
+    model: dict[str, Any] = {"systems": ["pretrained"], "checkpoints": [f"static={plan.models['static']}"]}
     less_text = {"checkpoints": [f"static={cfg.out}/models/static_less"]}
     controls = ["random", "majority", *(["ngram"] if kind in FIT else []), *(["dictionary"] if links else [])]
-    beside = {"systems": ["pretrained", *controls]} | ({"dictionary": f"{cfg.out}/links"} if links else {})
-    steps = {
+    beside: dict[str, Any] = {"systems": ["pretrained", *controls]}
+    beside |= {"dictionary": f"{cfg.out}/links"} if links else {}
+    steps: dict[str, tuple[dict[str, Any], str, str]] = {
         "static": (model | beside, "scores/static", "static"),
         "less_text": (model | less_text, "less/text", "static_less"),
     }

@@ -1,8 +1,8 @@
 """WordPiece vocabularies with further pieces: ``xling vocab base=MODEL``.
 
 The pieces of the base stay, in their order, and text of the kept languages is cut as before. New pieces are learned
-from the text of the other languages, most frequent merges first. Text differs from the base in four ways. Accents stay,
-because in many scripts the vowels are accents. The letters are composed (NFC). A run of Chinese characters is one word.
+from the text of the other languages, most frequent merges first. It differs from the base in four points. Accents
+stay, because in many scripts vowels are accents. Letters are composed (NFC). A run of Chinese characters is one word.
 Words are cut up to a length of 1,000 instead of 100, because Thai has no spaces.
 """
 
