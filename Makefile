@@ -54,7 +54,7 @@ WORKERS := --numprocesses auto --dist loadgroup
 # Notebooks start a kernel of .venv, whatever kernels the machine knows.
 export JUPYTER_PREFER_ENV_PATH := 1
 
-.PHONY: help install install-dev wheelhouse lock check docs docs-test test test-fast mutants bench quickstart hour corpus parallel codeswitch vocab binarize \
+.PHONY: help install install-dev wheelhouse lock check docs docs-test test test-fast mutants bench quickstart hour language corpus parallel codeswitch vocab binarize \
     pretrain finetune eval report audit sbom clean given-lang given-pair
 
 help:  ## list the targets
@@ -240,6 +240,9 @@ quickstart: install  ## from nothing to a zero-shot table on synthetic data (OUT
 
 hour: install  ## an encoder of all languages at hand and its table, in an hour (DATA=FOLDER OUT= ARGS='minutes=10')
 	@$(XLING) run hour $(call opt,DATA,data) $(common)
+
+language: given-lang install  ## models, tables and a report for a language (LANG=sw DATA=FOLDER SIZE= OUT= ARGS='hours=2')
+	@$(XLING) language "lang=$$XLING_ARG_LANG" $(call opt,DATA,data) $(call opt,SIZE,size) $(common)
 
 given-lang:
 	@$(call needs,LANG,$(CODE)(,$(CODE))*,sw)

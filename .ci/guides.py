@@ -21,7 +21,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 GUIDES = Path(__file__).resolve().parents[1] / "docs" / "guides"
-ORDER = ("corpus", "train", "own_files", "evaluate", "own_test_set", "translate", "adapt", "slurm", "extend")
+ORDER = (
+    "corpus",
+    "train",
+    "own_files",
+    "serve_a_language",
+    "evaluate",
+    "own_test_set",
+    "translate",
+    "adapt",
+    "slurm",
+    "extend",
+)
 OTHERS = ("eval list", "eval rescore", "eval power", "eval seal", "eval verify", "finetune mt")
 """Commands that do not take the settings of the stage that their first word names."""
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 import polars as pl
@@ -51,7 +52,7 @@ class CcIndex(Warc):
     """
 
     publisher = CommonCrawl.publisher
-    endings = ()
+    endings: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, uri: str, rest: str, context: Context) -> None:
         super().__init__(uri, rest, context)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from typing import ClassVar
 
 import brotli
 from resiliparse.parse.encoding import bytes_to_str, detect_encoding, map_encoding_to_html5

@@ -16,7 +16,7 @@ import pytest
 from xling import cli
 from xling.core.commands import pipeline
 from xling.core.commands.runner import STAGES
-from xling.core.commands.table import NAMED_PIPELINES
+from xling.core.commands.table import NAMED_PIPELINES, PLANNED_PIPELINES
 from xling.core.errors import UserError
 from xling.slurm.sweep import expand
 
@@ -59,6 +59,8 @@ def check(words: list[str]) -> None:
         return  # a group lists its commands
     if words[0] in NAMED_PIPELINES:
         words = ["run", *words]
+    if words[0] in PLANNED_PIPELINES and " ".join(words[:2]) not in STAGES:
+        words = [*PLANNED_PIPELINES[words[0]].split(), *words[1:]]
     words = [word for word in words if word not in ("--dry-run", "--json") and not PLACEHOLDER.match(word)]
     if words[0] != "run":
         for each in expand(words):

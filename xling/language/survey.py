@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -136,50 +136,8 @@ def _write(folder: Path, cfg: LanguageConfig, plan: Plan, facts: Mapping[str, An
 def tables(facts: Mapping[str, Any]) -> list[Table]:
     """Return the survey as tables: languages, suites, what is missing, choices."""
     all_tables = [
-        Table(
-            "languages",
-            "Text",
-            (
-                ("language", ""),
-                ("files", ",d"),
-                ("MB", ",.2f"),
-                ("aligned with the source", ",d"),
-                ("words in common", ".0%"),
-            ),
-            tuple(
-                (
-                    f"{each['name']} ({each['lang']})",
-                    each["files"],
-                    each["megabytes"],
-                    sum(each["pairs"].values()),
-                    each["shared_words"],
-                )
-                for each in facts["languages"]
-            ),
-            (
-                "MB: files of running text as stored. Words in common: share of the running words of the language.",
-                *(
-                    f"{each['name']}: {', '.join(f'{name} {count:,}' for name, count in each['pairs'].items())}"
-                    for each in facts["languages"]
-                    if each["pairs"]
-                ),
-            ),
-        ),
-        Table(
-            "suites",
-            "Test sets",
-            (("suite", ""), ("kind", ""), ("training rows", ",d"), ("own labels", ""), ("licence", "")),
-            tuple(
-                (
-                    name,
-                    each["kind"],
-                    each["training_rows"],
-                    "yes" if each["own_labels"] else "no",
-                    each["licence"],
-                )
-                for name, each in facts["suites"].items()
-            ),
-        ),
+        _table_of_languages(facts["languages"]),
+        _table_of_suites(facts["suites"]),
         Table(
             "lacking",
             "Missing test sets of the language",
@@ -195,3 +153,54 @@ def tables(facts: Mapping[str, Any]) -> list[Table]:
         ),
     ]
     return [table for table in all_tables if table.rows]
+
+
+def _table_of_languages(langs: Sequence[Mapping[str, Any]]) -> Table:
+    notes = [
+        f"{each['name']}: {', '.join(f'{name} {count:,}' for name, count in each['pairs'].items())}"
+        for each in langs
+        if each["pairs"]
+    ]
+    return Table(
+        "languages",
+        "Text",
+        (
+            ("language", ""),
+            ("files", ",d"),
+            ("MB", ",.2f"),
+            ("aligned with the source", ",d"),
+            ("words in common", ".0%"),
+        ),
+        tuple(
+            (
+                f"{each['name']} ({each['lang']})",
+                each["files"],
+                each["megabytes"],
+                sum(each["pairs"].values()),
+                each["shared_words"],
+            )
+            for each in langs
+        ),
+        (
+            "MB: files of running text as stored. Words in common: share of the running words of the language.",
+            *notes,
+        ),
+    )
+
+
+def _table_of_suites(rows: Mapping[str, Mapping[str, Any]]) -> Table:
+    return Table(
+        "suites",
+        "Test sets",
+        (("suite", ""), ("kind", ""), ("training rows", ",d"), ("own labels", ""), ("licence", "")),
+        tuple(
+            (
+                name,
+                each["kind"],
+                each["training_rows"],
+                "yes" if each["own_labels"] else "no",
+                each["licence"],
+            )
+            for name, each in rows.items()
+        ),
+    )
