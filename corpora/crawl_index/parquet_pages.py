@@ -10,15 +10,17 @@ import functools
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from xling.corpora.crawl_index import thrift
 from xling.corpora.crawl_index.thrift import Struct, get
+
+if TYPE_CHECKING:
+    from jaxtyping import Int64
 
 MAGIC = b"PAR1"
 TAIL_BYTES = 8
@@ -53,16 +55,16 @@ class Pages:
         num_rows: rows of the row group.
     """
 
-    starts: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    first_rows: NDArray[np.int64]
+    starts: Int64[np.ndarray, " pages"]
+    sizes: Int64[np.ndarray, " pages"]
+    first_rows: Int64[np.ndarray, " pages"]
     num_rows: int
 
-    def of_rows(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def of_rows(self, rows: Int64[np.ndarray, " rows"]) -> Int64[np.ndarray, " chosen"]:
         """Return the numbers of the pages that hold ``rows``, ascending."""
         return np.unique(np.searchsorted(self.first_rows, rows, side="right") - 1)
 
-    def rows(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    def rows(self, numbers: Int64[np.ndarray, " chosen"]) -> Int64[np.ndarray, " rows"]:
         """Return the rows in the pages ``numbers``, in order."""
         ends = np.append(self.first_rows[1:], self.num_rows)
         return np.concatenate([np.arange(self.first_rows[i], ends[i]) for i in numbers])

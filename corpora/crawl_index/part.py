@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -29,6 +29,9 @@ from xling.corpora.crawl_index.parquet_pages import (
     Footer,
     Pages,
 )
+
+if TYPE_CHECKING:
+    from jaxtyping import Int8, Int64
 
 LANGUAGES = "content_languages"
 DIGEST, HOST = "content_digest", "url_host_name"
@@ -60,7 +63,7 @@ class Wanted:
     codes: tuple[str, ...]
     unknown: bool = False
 
-    def ranks(self, values: pa.Array) -> NDArray[np.int8]:
+    def ranks(self, values: pa.Array) -> Int8[np.ndarray, " values"]:
         """Return for each row the place of the first wanted language in its list; -1 without one."""
         if pa.types.is_null(values.type):
             return np.full(len(values), self._rank(None), np.int8)
@@ -92,9 +95,9 @@ class Found:
     location: str
     num_bytes: int
     footer_bytes: bytes
-    groups: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    ranks: NDArray[np.int8]
+    groups: Int64[np.ndarray, " matches"]
+    rows: Int64[np.ndarray, " matches"]
+    ranks: Int8[np.ndarray, " matches"]
     page_indexes: dict[str, bytes]
 
     @cached_property
@@ -107,7 +110,7 @@ class Found:
         numbers, counts = np.unique(self.groups, return_counts=True)
         return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
 
-    def rows_in(self, group: int) -> NDArray[np.int64]:
+    def rows_in(self, group: int) -> Int64[np.ndarray, " rows"]:
         """Return the matching rows of a row group."""
         return self.rows[self.groups == group]
 

@@ -21,7 +21,7 @@ from xling.corpora.sources.source import (
 )
 from xling.text.document import LONE, Document, Ledger
 from xling.text.files.compressed import read_lines
-from xling.text.long_texts import LIST_LINES, cut_text, is_list_of_sentences
+from xling.text.long_texts import CLOSING, LIST_LINES, SENTENCE_ENDS, cut_text, is_list_of_sentences
 from xling.text.wrapped_lines import join_sentences, join_wrapped, wrapped_width
 
 LIST_NOTE = "file of isolated sentences, one a line: each line is a document"
@@ -30,6 +30,7 @@ TIMES_NOTE = "lines of subtitles with their number or times left out"
 _HEAD_LINES, _HEAD_BYTES = 1000, 1 << 20
 _MIN_CUES = 5
 _SHORT_BLOCK = 300
+_MAX_SHARE_ENDED = 0.6
 _TIMES = re.compile(r"(?:\d+:)?\d+:\d\d[.,]\d+ +--> +(?:\d+:)?\d+:\d\d[.,]\d+.*")
 # A line of these alone is blank: spaces of all widths, joiners and marks that are not seen.
 _BLANK = re.compile("[\\s\u200b-\u200f\u2060\ufeff\u00ad]*")
@@ -64,7 +65,9 @@ def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Docume
         head = list(_head(lines))
     texts = [line for line in head if line]
     sizes = [sum(map(len, block)) for is_text, block in itertools.groupby(head, bool) if is_text]
-    is_short = len(sizes) >= LIST_LINES and sorted(sizes)[len(sizes) // 2] < _SHORT_BLOCK
+    # Blocks of several lines that each end with a sentence are short documents, as CC-100's format has them.
+    is_broken = len(sizes) == len(texts) or sum(map(_is_ended, texts)) < _MAX_SHARE_ENDED * len(texts)
+    is_short = len(sizes) >= LIST_LINES and sorted(sizes)[len(sizes) // 2] < _SHORT_BLOCK and is_broken
     num_borders = 0 if len(sizes) == len(texts) and is_short else len(head) - len(texts)
     all_lines: Iterator[str] = itertools.chain(head, lines)
     if width := wrapped_width(head):
@@ -77,6 +80,10 @@ def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Docume
         ledger.count_event(SHORT_NOTE)
         all_lines = filter(None, all_lines)
     return documents_of(_blocks(all_lines, min(MAX_DOC_CHARS, context.max_chars), ledger), shard, ledger)
+
+
+def _is_ended(line: str) -> bool:
+    return line.rstrip().rstrip(CLOSING).endswith(tuple(SENTENCE_ENDS))
 
 
 def _is_times(line: str) -> bool:

@@ -88,6 +88,13 @@ def test_sentences_with_a_blank_line_after_each_are_documents(tmp_path: Path) ->
     assert ledger.notes[LIST_NOTE] == 1
 
 
+def test_short_documents_of_whole_sentences_stay_apart(tmp_path: Path) -> None:
+    texts = [f"Der Ort {n} liegt am Fluss.\nEr hat eine Brücke.\nDort wohnen {n} Leute." for n in range(60)]
+    docs, ledger = read_file("text", tmp_path, "\n\n".join(texts).encode())
+    assert [doc.text for doc in docs] == texts
+    assert SHORT_NOTE not in ledger.notes
+
+
 def test_stanzas_are_one_text(tmp_path: Path) -> None:
     stanzas = ["Rosen sind rot,\nVeilchen sind blau,\nder Mond scheint hell\nauf die grüne Au."] * 60
     docs, ledger = read_file("text", tmp_path, "\n\n".join(stanzas).encode())

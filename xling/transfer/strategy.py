@@ -36,7 +36,7 @@ class Start:
     lang: str
     cfg: TuneConfig
     models: Sequence[TaskModel]
-    masters: Mapping[str, Tensor]
+    masters: Mapping[str, Float[Tensor, "..."]]
 
 
 class Strategy:
@@ -57,7 +57,7 @@ class Strategy:
         sample: dict[str, Any],
         logits: Float[Tensor, "chosen labels"],
         predicted: Float[Tensor, "chosen labels"],
-    ) -> Tensor | None:
+    ) -> Float[Tensor, ""] | None:
         """Return what is added to the loss of a batch, from its logits and log-probabilities; None for nothing."""
         return None
 

@@ -65,7 +65,7 @@ def values_of(key: schema.Key) -> Iterator[str]:
     elif key.kind == "true or false":
         yield str(not key.default).lower()
     else:
-        yield from ("7", "0.4", "x", "70", "head", "50,80", "0")
+        yield from ("7", "0.4", "x", "70", "head", "50,80", "0", "2h", "swe")
 
 
 def given(command: str, words: list[str], key: schema.Key) -> Any:

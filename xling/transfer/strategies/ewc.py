@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -28,6 +28,9 @@ from xling.transfer import tune
 from xling.transfer.encode import BOS, EOS, UnlabelledRow, encode_pieces
 from xling.transfer.likelihood import MaskedLM
 from xling.transfer.strategy import STRATEGIES, Start, Strategy
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int64
 
 MASKED = 0.15
 """Share of the sub-words of a text that are masked."""
@@ -58,7 +61,7 @@ class ElasticWeights(Strategy):
                 master.grad.add_(importance * (master - start), alpha=self.strength)
 
 
-def fisher_information(start: Start) -> dict[str, Tensor]:
+def fisher_information(start: Start) -> dict[str, Float[Tensor, "..."]]:
     """Return the diagonal of the Fisher information of the old task for each weight of the encoder, by name.
 
     Raises:
@@ -77,7 +80,9 @@ def fisher_information(start: Start) -> dict[str, Tensor]:
     return mean_squares(masked_lm.model, _of_language(masked_lm, lines, start.lang, draws), len(lines))
 
 
-def mean_squares(model: nn.Module, losses: Iterable[Tensor], num: int) -> dict[str, Tensor]:
+def mean_squares(
+    model: nn.Module, losses: Iterable[Float[Tensor, ""]], num: int
+) -> dict[str, Float[Tensor, "..."]]:
     """Return the mean over ``num`` losses of the squared gradient of each weight of ``model.encoder``, by its name."""
     model.float().eval().requires_grad_(True)
     weights = {name: p for name, p in model.named_parameters() if name.startswith("encoder.")}
@@ -134,7 +139,9 @@ def _of_language(
         yield -predicted.gather(1, drawn(predicted, draws)[:, None]).sum()
 
 
-def drawn(log_probabilities: Tensor, draws: np.random.Generator) -> Tensor:
+def drawn(
+    log_probabilities: Float[Tensor, "rows classes"], draws: np.random.Generator
+) -> Int64[Tensor, " rows"]:
     """Draw an index from each row of log-probabilities (M, K), int64 (M,), by the largest of Gumbel's noise."""
     noise = torch.from_numpy(draws.gumbel(size=tuple(log_probabilities.shape)))
     return (log_probabilities.detach().cpu().double() + noise).argmax(1).to(log_probabilities.device)

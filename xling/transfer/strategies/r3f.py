@@ -5,7 +5,7 @@ The symmetric divergence between the predictions with and without noise is added
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -13,6 +13,9 @@ from torch import Tensor
 from xling.transfer.heads import TaskModel
 from xling.transfer.strategy import STRATEGIES, Strategy
 from xling.transfer.task import Task
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 NOISE = 1e-5
 
@@ -23,8 +26,12 @@ class R3F(Strategy):
     name = "r3f"
 
     def added_loss(
-        self, model: TaskModel, sample: dict[str, Any], logits: Tensor, predicted: Tensor
-    ) -> Tensor | None:
+        self,
+        model: TaskModel,
+        sample: dict[str, Any],
+        logits: Float[Tensor, "chosen labels"],
+        predicted: Float[Tensor, "chosen labels"],
+    ) -> Float[Tensor, ""] | None:
         """Return the mean divergence of a distribution."""
         noisy = model.log_probabilities(sample, noise=NOISE)
         return (
@@ -32,14 +39,18 @@ class R3F(Strategy):
         )
 
 
-def symmetric_kl(log_p: Tensor, log_q: Tensor) -> Tensor:
+def symmetric_kl(
+    log_p: Float[Tensor, "rows classes"], log_q: Float[Tensor, "rows classes"]
+) -> Float[Tensor, ""]:
     """Sum the divergences in both directions over all distributions of log-probabilities."""
     return F.kl_div(log_p, log_q, log_target=True, reduction="sum") + F.kl_div(
         log_q, log_p, log_target=True, reduction="sum"
     )
 
 
-def num_distributions(sample: dict[str, Any], log_probabilities: Tensor, task: Task) -> int:
+def num_distributions(
+    sample: dict[str, Any], log_probabilities: Float[Tensor, "rows classes"], task: Task
+) -> int:
     """Count the distributions in log-probabilities (M, K): one per chosen token, or per column and group."""
     if not task.pointers:
         return len(log_probabilities)

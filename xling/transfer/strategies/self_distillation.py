@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
@@ -18,6 +18,9 @@ from torch import Tensor, nn
 
 from xling.transfer.heads import TaskModel
 from xling.transfer.strategy import STRATEGIES, Start, Strategy
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 
 class SelfDistillation(Strategy):
@@ -40,8 +43,12 @@ class SelfDistillation(Strategy):
         self._past: deque[list[Tensor]] = deque(maxlen=start.cfg.teacher_steps)
 
     def added_loss(
-        self, model: TaskModel, sample: dict[str, Any], logits: Tensor, predicted: Tensor
-    ) -> Tensor | None:
+        self,
+        model: TaskModel,
+        sample: dict[str, Any],
+        logits: Float[Tensor, "chosen labels"],
+        predicted: Float[Tensor, "chosen labels"],
+    ) -> Float[Tensor, ""] | None:
         """Return the weighted mean squared distance of the logits to the teacher's."""
         if not self._past:
             return None
