@@ -78,6 +78,8 @@ def test_sides_and_facts() -> None:
         "compile",
         "attention_out_dropout",
         "init",
+        "fused",
+        "features",
     }
     given = asdict(ModelConfig(plain_head=True, lang_adapter=2))
     assert (shape.wrong_side(given, DECODER), shape.wrong_side(given, ENCODER)) == (

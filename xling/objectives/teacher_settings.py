@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from xling.core import languages
 from xling.core.commands.inputs import STATIC_FILE
 from xling.core.errors import UserError
-from xling.core.settings.ranges import NOT_NEGATIVE, POSITIVE, SHARE, ranged
+from xling.core.settings.ranges import NOT_NEGATIVE, POSITIVE, SHARE, OneOf, ranged
 from xling.models.files import model_folder
 from xling.objectives.base_settings import MaskConfig, PairConfig, declare
 from xling.text import shard_selection
@@ -112,7 +112,7 @@ class TeachConfig(PairConfig):
     least: float = ranged(LEAST_SIMILARITY, SHARE)
     sentence: float = ranged(1.0, NOT_NEGATIVE)
     words: float = ranged(1.0, NOT_NEGATIVE)
-    sides: str = "both"
+    sides: str = ranged("both", OneOf(("both", "target")))
 
     def check_model(self, langs: list[str], shape: Any) -> None:
         """Check the teacher, the pairs that it can read, and that the losses and their settings have an effect."""
@@ -131,8 +131,6 @@ class TeachConfig(PairConfig):
                 ", ".join(pairs),
                 "give pairs with it",
             )
-        if self.sides not in ("both", "target"):
-            raise UserError(f"objectives.teach.sides={self.sides}", "both, target")
         if not self.sentence + self.words > 0:
             raise UserError(
                 f"objectives.teach: sentence={self.sentence} words={self.words}", "one of the two above 0"
