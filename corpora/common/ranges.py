@@ -163,8 +163,8 @@ class _RetryError(Exception):
 
 def user_agent(contact: str) -> str:
     """Return the name under which requests are made: the project, and whom to write to."""
-    page = "+https://pypi.org/project/xling/"
-    return f"xling/{metadata.version('xling')} ({page}{f'; contact {contact}' if contact else ''})"
+    about = f"Python package xling; {f'contact {contact}' if contact else 'no contact given'}"
+    return f"xling/{metadata.version('xling')} ({about})"
 
 
 class RangeReader:

@@ -37,9 +37,8 @@ from xling.text.document import Document, Ledger
 PREFIX = "cc-index:"
 INDEX_NOTE, RECORDS_NOTE = "bytes read of Common Crawl's index", "bytes read of Common Crawl's records"
 _LEFT_OUT = "rows of Common Crawl's index left out: "
-_CLEAN_PER_RECORD_BYTE = (
-    0.1  # bytes of clean text for a byte of a compressed record: docs/results.d/corpora.md
-)
+# Bytes of clean text for a byte of a compressed record: a guess that has not been measured on the real crawl.
+_CLEAN_PER_RECORD_BYTE = 0.1
 _PLANNED_SHARE = 0.98  # of the bytes for records; the others are for requests that have to be repeated
 _SUBSET = "/subset=warc/"
 
