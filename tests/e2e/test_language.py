@@ -72,7 +72,7 @@ def test_relatives_are_of_the_family_and_the_script_first() -> None:
         words={code: Counter(text.split()) for code, text in words.items()},
     )
     cfg = LanguageConfig(lang="sw", data=Path())
-    holdings.pairs["xh"] = Counter(bible=plan.LEAST_PAIRS - 1)
+    holdings.pairs["xh"] = Counter(bible=cfg.least - 1)
     assert plan._relatives(cfg, holdings) == ["zu", "lg", "ru"]
 
 

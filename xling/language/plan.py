@@ -19,8 +19,6 @@ from xling.language.settings import LanguageConfig
 NUM_RELATIVES = 3
 LEAST_SHARED = 0.15
 """Share of running words that a language of another family must have in common to count as a relative."""
-LEAST_PAIRS = 500
-"""Rows of aligned text below which nothing is trained."""
 LESS = 0.75
 """Share of the text or of the labels that is left to measure what more of them would bring."""
 STATIC_SHARE, STATIC_MINUTES = 0.1, 24.0
@@ -85,7 +83,7 @@ def make_plan(cfg: LanguageConfig, holdings: Holdings, kinds: Mapping[str, str],
     )
     _add_corpora(plan, cfg, holdings)
     suites = [name for name in holdings.suites if kinds[name] in SCORED_KINDS]
-    if holdings.num_pairs(cfg.lang) >= LEAST_PAIRS:
+    if holdings.num_pairs(cfg.lang) >= cfg.least:
         _add_static(plan, cfg, holdings, suites, kinds)
         if cfg.body:
             _add_transformer(plan, cfg, suites, kinds, product_rate)
@@ -97,7 +95,7 @@ def make_plan(cfg: LanguageConfig, holdings: Holdings, kinds: Mapping[str, str],
         plan.choose(
             "models",
             "none",
-            f"{holdings.num_pairs(cfg.lang):,} rows of aligned text; at least {LEAST_PAIRS} are needed",
+            f"{holdings.num_pairs(cfg.lang):,} rows of aligned text; at least {cfg.least} are needed",
         )
     _add_report(plan, cfg)
     return plan
@@ -111,7 +109,7 @@ def _relatives(cfg: LanguageConfig, holdings: Holdings) -> list[str]:
             continue
         other, shared = languages.LANGUAGES[code], shared_words(holdings, cfg.lang, code)
         is_family = other.family == ours.family and other.script == ours.script
-        if holdings.num_pairs(code) >= LEAST_PAIRS and (is_family or shared >= LEAST_SHARED):
+        if holdings.num_pairs(code) >= cfg.least and (is_family or shared >= LEAST_SHARED):
             ranked.append((not is_family, -shared, code))
     return [code for *_, code in sorted(ranked)[:NUM_RELATIVES]]
 

@@ -9,6 +9,8 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.settings.codes import Lang
 
+LEAST_PAIRS = 500
+
 
 @dataclass(frozen=True)
 class LanguageConfig:
@@ -26,6 +28,7 @@ class LanguageConfig:
             encoder alone.
         source: the language of labels and of the other side of translations.
         relatives: languages that are read beside it; empty chooses them by family, script and shared words.
+        least: aligned rows below which no model is trained, and no relative read.
         seeds: seeds of fine-tuning.
         updates: updates of the static encoder in place of its share of ``hours``; then a rerun makes the same bytes.
     """
@@ -39,6 +42,7 @@ class LanguageConfig:
     body: str = ""
     source: Lang = "en"
     relatives: tuple[Lang, ...] = ()
+    least: int = LEAST_PAIRS
     seeds: tuple[int, ...] = (1, 2, 3)
     updates: int = 0
 
@@ -52,6 +56,8 @@ class LanguageConfig:
         object.__setattr__(self, "out", self.out or f"runs/language/{self.lang}")
         if not self.hours > 0:
             raise UserError(f"hours={self.hours:g}", "a number above 0")
+        if self.least < 1:
+            raise UserError(f"least={self.least}", "a whole number from 1")
         if self.updates < 0:
             raise UserError(f"updates={self.updates}", "a whole number from 0")
         if not self.seeds:

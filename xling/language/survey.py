@@ -21,7 +21,7 @@ from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.eval.rows.suite import suites
 from xling.language.holdings import Holdings, look, shared_words
-from xling.language.plan import LEAST_PAIRS, Plan, make_plan
+from xling.language.plan import Plan, make_plan
 from xling.language.settings import LanguageConfig
 from xling.pages.tabular import Table, to_markdown
 
@@ -83,7 +83,7 @@ def _check_is_enough(cfg: LanguageConfig, holdings: Holdings) -> None:
     raise UserError(
         f"{cfg.data} holds no text of {name} ({cfg.lang})",
         f"running text (news.{cfg.lang}.txt), or translations (a.{cfg.lang} beside a.{cfg.source})",
-        f"bring {LEAST_PAIRS} translated sentences or more, which train an encoder in minutes; the verses of a New "
+        f"bring {cfg.least} translated sentences or more, which train an encoder in minutes; the verses of a New "
         "Testament are 8,000. Or give size=20GB, which looks into Wikipedia and Common Crawl",
     )
 

@@ -108,7 +108,9 @@ def test_a_second_look_asks_for_nothing(dump: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", ["403", "429", "503", "500", "short", "cut", "shifted"])
 def test_errors_that_pass(dump: Path, tmp_path: Path, fault: str) -> None:
-    with served(dump, lambda path, visit: fault if visit == 1 and zlib.crc32(path.encode()) % 2 else "") as server:
+    with served(
+        dump, lambda path, visit: fault if visit == 1 and zlib.crc32(path.encode()) % 2 else ""
+    ) as server:
         assert urls(read(source(server.url, tmp_path))[0]) == SWAHILI
 
 
