@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,16 +14,16 @@ from xling.text.document import Document, Ledger
 DAMAGED = "damaged file"
 
 
-class WholeFiles(LocalFiles):
+class WholeFiles(LocalFiles, ABC):
     """One document or several a file; a file that cannot be read is dropped, and the first ones are named."""
 
+    @abstractmethod
     def texts(self, path: Path, ledger: Ledger) -> Iterator[tuple[str, str]]:
         """Yield the texts of a file, each with "" or the reason why it is dropped.
 
         Raises:
             UserError: the file is damaged.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no texts")
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield the documents of one file."""

@@ -69,11 +69,11 @@ def test_no_label_of_a_task_reaches_the_head_of_another(model: Path) -> None:
 def test_alpha_decides_how_often_a_task_is_learned(model: Path) -> None:
     drawn: Counter[int] = Counter()
     for alpha in (1.0, 0.0):
-        told: list[tuple[int, int, float]] = []
+        updates: list[tuple[int, int, float]] = []
         tune.fine_tune_jointly(
-            model, TASKS, CFG, alpha, on_update=lambda *event, told=told: told.append(event)
+            model, TASKS, CFG, alpha, on_update=lambda *update, updates=updates: updates.append(update)
         )
-        drawn[len(told)] += 1
+        drawn[len(updates)] += 1
     assert drawn == {12: 2}, "as many updates, 4 and 2 batches twice, for every alpha"
     even, sized = (tune.fine_tune_jointly(model, TASKS, CFG, alpha)[-1] for alpha in (0.0, 1.0))
     assert not torch.equal(even[1].model.classifier.weight, sized[1].model.classifier.weight)

@@ -71,7 +71,7 @@ def sentence_vectors(
 
 @objective("lang_adversary")
 class LangAdversary(Objective):
-    """The objective of the adversary: languages are told by a discriminator, and hidden by the encoder."""
+    """A discriminator learns the language of a sentence, and the encoder learns to hide it."""
 
     settings: LangAdversaryConfig
     trial = Trial(overfits_with={"reversal": "0"}, changes=("context",))

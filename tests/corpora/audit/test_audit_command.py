@@ -197,7 +197,7 @@ def test_two_readers_agree_or_not(built: Path, tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"corpus": "0" * 16}, "are for corpus 000"),
         ({"format": "other"}, "holds no answers"),
@@ -208,12 +208,12 @@ def test_two_readers_agree_or_not(built: Path, tmp_path: Path, capsys: pytest.Ca
     ],
 )
 def test_answers_that_do_not_fit_are_refused(
-    built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], told: str
+    built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], message: str
 ) -> None:
     audit(capsys, built / "ar", "num_texts=2")
     path = answer(built / "ar", tmp_path / "a.json", "A", good, changes)
-    code, said = audit(capsys, built / "ar", f"answers={path}")
-    assert code == 2 and told in said
+    code, error = audit(capsys, built / "ar", f"answers={path}")
+    assert code == 2 and message in error
 
 
 @pytest.mark.parametrize(
