@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections.abc import Iterator
 from itertools import islice
@@ -11,8 +10,8 @@ from pathlib import Path
 from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.corpora.common.download import MAX_LIST_BYTES, Download, fetch
-from xling.corpora.sources.source import SOURCES, Context, Shard, Source, SourceExample, is_url, stem
-from xling.corpora.sources.wet import LICENCE, Wet, read_wet
+from xling.corpora.sources.source import SOURCES, Context, Shard, Source, is_url, stem
+from xling.corpora.sources.wet import LICENCE, read_wet
 from xling.text.document import Document, Ledger
 from xling.text.files.compressed import read_lines
 
@@ -37,15 +36,6 @@ class CommonCrawl(Source):
             raise UserError(f"{uri!r} names no dump", "cc:CC-MAIN-YYYY-WW, for example cc:CC-MAIN-2024-22")
         super().__init__(uri, rest, context)
         self._dump = rest
-
-    @classmethod
-    def example(cls) -> SourceExample:
-        """Return an example dump of one file in a folder."""
-        files = {
-            "crawl-data/CC-MAIN-2024-22/wet.paths.gz": gzip.compress(b"wet/a.warc.wet\n", mtime=0),
-            "wet/a.warc.wet": Wet.example().files["a.wet"],
-        }
-        return SourceExample("CC-MAIN-2024-22", Wet.example().texts, files, base_urls={"cc": "{folder}"})
 
     def shards(self) -> list[Shard]:
         """Return the chosen files in the order of the dump's list."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import lzma
 from collections.abc import Iterator
 from pathlib import Path
 
 from xling.core import languages
 from xling.core.errors import UserError
-from xling.corpora.sources.source import SOURCES, Context, Shard, Source, SourceExample, is_url
+from xling.corpora.sources.source import SOURCES, Context, Shard, Source, is_url
 from xling.corpora.sources.text import read_text
 from xling.text.document import Document, Ledger
 
@@ -29,13 +28,6 @@ class CC100(Source):
         if not rest:
             context.check_one_lang(uri)
         self._name = rest or languages.code_for(context.lang, "cc100")
-
-    @classmethod
-    def example(cls) -> SourceExample:
-        """Return the file of a language in a folder."""
-        texts = ("Habari za leo\nMji mkuu", "Mvua ilinyesha")
-        content = lzma.compress("\n\n".join(texts).encode())
-        return SourceExample("", texts, {"sw.txt.xz": content}, base_urls={"cc100": "{folder}"})
 
     def shards(self) -> list[Shard]:
         """Return one shard: the language's file."""

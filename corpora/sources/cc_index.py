@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import io
 import json
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -30,7 +28,7 @@ from xling.corpora.crawl_index.part import Wanted
 from xling.corpora.crawl_index.selection import Request, Selection
 from xling.corpora.crawl_index.settings import AUTO
 from xling.corpora.sources.cc import DUMP_NAME, CommonCrawl, listed_paths
-from xling.corpora.sources.source import SOURCES, Context, Shard, SourceExample
+from xling.corpora.sources.source import SOURCES, Context, Shard
 from xling.corpora.sources.warc import Warc
 from xling.text.document import Document, Ledger
 
@@ -69,30 +67,6 @@ class CcIndex(Warc):
                 "one language or several",
                 f"give them, or read files of the whole crawl: cc:{self._dumps[0]}",
             )
-
-    @classmethod
-    def example(cls) -> SourceExample:
-        """Return a dump of one part with one row, and the record that it names."""
-        member = Warc.example()
-        packer = zlib.compressobj(wbits=31)
-        record = packer.compress(next(iter(member.files.values()))) + packer.flush()
-        row = {
-            "content_languages": "swa,eng",
-            "warc_filename": "warc/a.warc.gz",
-            "warc_record_offset": 3,
-            "warc_record_length": len(record),
-            "content_digest": "A" * 32,
-            "fetch_status": 200,
-        }
-        part = io.BytesIO()
-        pl.DataFrame([row]).write_parquet(part)
-        path = "cc-index/crawl=CC-MAIN-2024-22/subset=warc/part-0.parquet"
-        files = {
-            "crawl-data/CC-MAIN-2024-22/cc-index-table.paths.gz": path.encode(),
-            path: part.getvalue(),
-            "warc/a.warc.gz": b"..." + record,
-        }
-        return SourceExample("CC-MAIN-2024-22", member.texts, files, base_urls={"cc": "{folder}"})
 
     @property
     def _wanted(self) -> Wanted:

@@ -13,7 +13,6 @@ from xling.corpora.sources.source import (
     SOURCES,
     LocalFiles,
     Shard,
-    SourceExample,
     admit,
     decode,
     local_shards,
@@ -78,14 +77,6 @@ class Csv(_Delimited):
     endings = (".csv",)
     delimiter = ""
 
-    @classmethod
-    def example(cls) -> SourceExample:
-        """Return an example of two rows below the names of the columns."""
-        rows = 'id;text\n1;"Habari za leo; karibu"\n2;Mji mkuu\n'
-        return SourceExample(
-            "{folder}/a.csv", ("Habari za leo; karibu", "Mji mkuu"), {"a.csv": rows.encode()}
-        )
-
 
 @SOURCES.register("tsv")
 class Tsv(_Delimited):
@@ -93,9 +84,3 @@ class Tsv(_Delimited):
 
     endings = (".tsv",)
     delimiter = "\t"
-
-    @classmethod
-    def example(cls) -> SourceExample:
-        """Return an example of two rows below the names of the columns."""
-        rows = "id\ttext\n1\tHabari za leo\n2\tMji mkuu\n"
-        return SourceExample("{folder}/a.tsv", ("Habari za leo", "Mji mkuu"), {"a.tsv": rows.encode()})

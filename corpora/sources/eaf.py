@@ -7,7 +7,7 @@ from pathlib import Path
 
 from xling.core import languages
 from xling.corpora.common.eaf import read_tiers, tier_called, tiers_in
-from xling.corpora.sources.source import SOURCES, Shard, SourceExample, local_shards
+from xling.corpora.sources.source import SOURCES, Shard, local_shards
 from xling.corpora.sources.whole_file import WholeFiles
 from xling.text.document import Ledger
 
@@ -17,12 +17,6 @@ class Eaf(WholeFiles):
     """One document a tier: the named one, those in the language of the corpus, or those along the time."""
 
     endings = (".eaf",)
-
-    @classmethod
-    def example(cls) -> SourceExample:
-        """Return an example file with one tier."""
-        texts = ("Habari za leo", "Mji mkuu")
-        return SourceExample("{folder}/a.eaf", ("\n".join(texts),), {"a.eaf": eaf_of({"sw": texts})})
 
     def shards(self) -> list[Shard]:
         """Return one shard per file, by name.
@@ -45,19 +39,3 @@ class Eaf(WholeFiles):
             ledger.count_event("tiers that were not read", left_out)
         for tier in chosen:
             yield "\n".join(text for _, text in tier.annotations.values()), ""
-
-
-def eaf_of(tiers: dict[str, tuple[str, ...]]) -> bytes:
-    """Return a file with tiers in languages, whose annotations stand on the same stretches of time: an example."""
-    num = max(map(len, tiers.values()))
-    slots = "".join(f'<TIME_SLOT TIME_SLOT_ID="t{i}" TIME_VALUE="{1000 * i}"/>' for i in range(num + 1))
-    body = ""
-    for lang, texts in tiers.items():
-        annotations = "".join(
-            f'<ANNOTATION><ALIGNABLE_ANNOTATION ANNOTATION_ID="{lang}{i}" '
-            f'TIME_SLOT_REF1="t{i}" TIME_SLOT_REF2="t{i + 1}">'
-            f"<ANNOTATION_VALUE>{text}</ANNOTATION_VALUE></ALIGNABLE_ANNOTATION></ANNOTATION>"
-            for i, text in enumerate(texts)
-        )
-        body += f'<TIER TIER_ID="speaker {lang}" LANG_REF="{lang}">{annotations}</TIER>'
-    return f"<ANNOTATION_DOCUMENT><TIME_ORDER>{slots}</TIME_ORDER>{body}</ANNOTATION_DOCUMENT>".encode()

@@ -18,7 +18,7 @@ from pyarrow import ArrowException
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.corpora.sources.jsonl import from_row
-from xling.corpora.sources.source import SOURCES, Context, Shard, Source, SourceExample
+from xling.corpora.sources.source import SOURCES, Context, Shard, Source
 from xling.text.document import Document, Ledger
 
 # FineWeb-2 names a language by ISO 639-3 and script as FLORES does, but for these.
@@ -88,12 +88,6 @@ class HuggingFace(Source):
             self._arguments["name"] = config or dataset.config.format(**placeholders)
         if dataset.files:
             self._arguments["data_files"] = dataset.files.format(**placeholders)
-
-    @classmethod
-    def example(cls) -> SourceExample:
-        """Return a local folder of one file."""
-        rows = b'{"text": "Habari za leo"}\n{"text": "Mji mkuu"}\n'
-        return SourceExample("{folder}", ("Habari za leo", "Mji mkuu"), {"train.jsonl": rows})
 
     def shards(self) -> list[Shard]:
         """Return one shard per file of the data set."""

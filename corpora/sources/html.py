@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from xling.core.errors import UserError
-from xling.corpora.sources.source import SOURCES, Shard, SourceExample, local_shards
+from xling.corpora.sources.source import SOURCES, Shard, local_shards
 from xling.corpora.sources.warc import MAX_PAGE_BYTES, html_text
 from xling.corpora.sources.webpage import REASONS, text_of
 from xling.corpora.sources.whole_file import WholeFiles
@@ -22,13 +22,6 @@ class Html(WholeFiles):
 
     endings = _ENDINGS
     reasons = REASONS
-
-    @classmethod
-    def example(cls) -> SourceExample:
-        """Return an example folder with one page."""
-        text = "Mji mkuu wa nchi yetu uko karibu na bahari kubwa."
-        page = f'<meta charset="utf-8"><article><p>{text}</p></article>'
-        return SourceExample("{folder}", (text,), {"a/b.html": page.encode(), "a/b.css": b"p {}"})
 
     def shards(self) -> list[Shard]:
         """Return one shard per page, by name.

@@ -13,7 +13,6 @@ from xling.corpora.sources.source import (
     STAGE,
     LocalFiles,
     Shard,
-    SourceExample,
     admit,
     declared_lang,
     local_shards,
@@ -52,12 +51,6 @@ class Jsonl(WithField):
     """JSON lines; the text is in the named field, or in the first of several in use, such as ``text``."""
 
     endings = (".jsonl", ".json")
-
-    @classmethod
-    def example(cls) -> SourceExample:
-        """Return an example of two rows, with different names of the text field."""
-        rows = '{"text": "Habari za leo"}\n{"content": "Mji mkuu", "url": "http://a.example/"}\n'
-        return SourceExample("{folder}/a.jsonl", ("Habari za leo", "Mji mkuu"), {"a.jsonl": rows.encode()})
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a line."""

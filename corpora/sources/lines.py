@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xling.corpora.sources.source import SOURCES, LocalFiles, Shard, SourceExample
+from xling.corpora.sources.source import SOURCES, LocalFiles, Shard
 from xling.corpora.sources.text import decoded_lines, documents_of
 from xling.text.document import LONE, Document, Ledger
 
@@ -12,12 +12,6 @@ from xling.text.document import LONE, Document, Ledger
 @SOURCES.register("lines")
 class Lines(LocalFiles):
     """Text with unrelated lines, such as isolated sentences: no line is too short, and none is a paragraph."""
-
-    @classmethod
-    def example(cls) -> SourceExample:
-        """Return an example of two lines and an empty one."""
-        content = b"Habari za leo\n\n Mji mkuu \n"
-        return SourceExample("{folder}/a.txt", ("Habari za leo", "Mji mkuu"), {"a.txt": content})
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a line."""

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from xling.core.errors import UserError
 from xling.corpora.common.parquet_rows import DAMAGE, read_rows
 from xling.corpora.sources.jsonl import FIELDS, WithField, count_refused, from_row
-from xling.corpora.sources.source import SOURCES, Shard, SourceExample
+from xling.corpora.sources.source import SOURCES, Shard
 from xling.text.document import Document, Ledger
 
 
@@ -20,14 +16,6 @@ class Parquet(WithField):
     """Rows of Parquet files, read in batches; the fields are those of `xling.corpora.sources.jsonl`."""
 
     endings = (".parquet",)
-
-    @classmethod
-    def example(cls) -> SourceExample:
-        """Return an example table of two rows."""
-        texts = ("Habari za leo", "Mji mkuu")
-        file = io.BytesIO()
-        pq.write_table(pa.table({"text": texts}), file)
-        return SourceExample("{folder}/a.parquet", texts, {"a.parquet": file.getvalue()})
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a row."""

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from xling.core.errors import UserError
 from xling.core.output.digests import identity
 from xling.core.output.parts import read_json
-from xling.corpora.common.shards import SCHEMA, to_document, to_row
-from xling.corpora.sources.source import SOURCES, STAGE, Context, Shard, Source, SourceExample
+from xling.corpora.common.shards import to_document
+from xling.corpora.sources.source import SOURCES, STAGE, Context, Shard, Source
 from xling.text.document import Document, Ledger
 
 INDEX_FILE, PARTS_FOLDER, PLAN_FILE = "index.json", "parts", "plan.json"
@@ -35,25 +32,6 @@ class Routed(Source):
         self._folder, self._lang = Path(rest), context.lang
         if not (self._folder / INDEX_FILE).is_file():
             raise UserError(f"{uri}: no routed crawl at {rest!r}", fix="build it with lang=sw,eu or lang=all")
-
-    @classmethod
-    def example(cls) -> SourceExample:
-        """Return an example part with one row group per language."""
-        texts = {"en": "Good morning\nto all", "sw": "Habari za leo\nMji mkuu"}
-        part = io.BytesIO()
-        with pq.ParquetWriter(part, SCHEMA) as file:
-            for lang, text in texts.items():
-                row = to_row(Document(f"a/{lang}", text, lang=lang))
-                file.write_table(pa.Table.from_pylist([row], schema=SCHEMA))
-        index = {
-            lang: {"00000": {"groups": [i], "documents": 1, "characters": len(text), "sha256": ""}}
-            for i, (lang, text) in enumerate(texts.items())
-        }
-        plan = {"sources": [], "scopes": [{"first_part": 0, "num_parts": 1}]}
-        files = {INDEX_FILE: json.dumps(index).encode(), PLAN_FILE: json.dumps(plan).encode()}
-        return SourceExample(
-            "{folder}", (texts["sw"],), files | {f"{PARTS_FOLDER}/00000.parquet": part.getvalue()}, lang="sw"
-        )
 
     def _index(self) -> dict[str, Any]:
         entry: dict[str, Any] = self._read_json(INDEX_FILE).get(self._lang, {})

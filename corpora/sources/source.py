@@ -160,25 +160,6 @@ class Context:
         return path
 
 
-@dataclass(frozen=True)
-class SourceExample:
-    """Input of a source and the expected result, for the contract tests of all sources.
-
-    Attributes:
-        rest: the URI after the scheme; ``{folder}`` is the folder of the files.
-        texts: texts of the documents, in order.
-        files: path -> content.
-        lang: language of the corpus.
-        base_urls: as in `Context`; ``{folder}`` is the folder of the files.
-    """
-
-    rest: str
-    texts: tuple[str, ...]
-    files: Mapping[str, bytes] = field(default_factory=dict)
-    lang: str = "sw"
-    base_urls: Mapping[str, str] = field(default_factory=dict)
-
-
 class Source:
     """Base of sources: documents behind one URI.
 
@@ -203,11 +184,6 @@ class Source:
 
     def __init__(self, uri: str, rest: str, context: Context) -> None:
         self.uri, self.rest, self.context = uri, rest, context
-
-    @classmethod
-    def example(cls) -> SourceExample:
-        """Return a small example input."""
-        raise NotImplementedError(f"{cls.__name__} has no example")
 
     def shards(self) -> list[Shard]:
         """Return the shards of the source, in a stable order.

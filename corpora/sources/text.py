@@ -14,7 +14,6 @@ from xling.corpora.sources.source import (
     Context,
     LocalFiles,
     Shard,
-    SourceExample,
     admit,
     decode,
     paragraphs,
@@ -44,12 +43,6 @@ class Text(LocalFiles):
     its lines are one sentence each, as in Common Voice, each is a document. Many short paragraphs with a blank line
     after each, as of verses or an interview, and lines that a program has broken are running text without blank lines.
     """
-
-    @classmethod
-    def example(cls) -> SourceExample:
-        """Return an example of two documents."""
-        texts = ("Habari za leo\nMji mkuu", "Mvua ilinyesha")
-        return SourceExample("{folder}/a.txt", texts, {"a.txt": "\n\n".join(texts).encode()})
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a block of lines."""

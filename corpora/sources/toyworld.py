@@ -10,7 +10,6 @@ from xling.corpora.sources.source import (
     Context,
     Shard,
     Source,
-    SourceExample,
     admit,
     paragraphs,
 )
@@ -36,12 +35,6 @@ class Toyworld(Source):
             raise unknown("toyworld language", context.lang, LANGS)
         super().__init__(uri, rest, context)
         self._num_docs = int(rest or _NUM_DOCS)
-
-    @classmethod
-    def example(cls) -> SourceExample:
-        """Return an example of two documents."""
-        texts = mono("sw", 2, Context("sw").seed)
-        return SourceExample("2", tuple(map(paragraphs, texts)))
 
     def shards(self) -> list[Shard]:
         """Return one shard."""

@@ -14,12 +14,11 @@ from xling.corpora.sources.source import (
     SOURCES,
     LocalFiles,
     Shard,
-    SourceExample,
     admit,
     paragraphs,
 )
 from xling.corpora.sources.webpage import REASONS, text_of
-from xling.corpora.sources.wet import LICENCE, record_of, target_uri
+from xling.corpora.sources.wet import LICENCE, target_uri
 from xling.text.document import UNPACKED, Document, Ledger
 from xling.text.files.compressed import read_chunks
 
@@ -38,14 +37,6 @@ class Warc(LocalFiles):
     cuts_long = False
     endings: ClassVar[tuple[str, ...]] = (".warc",)
     reasons = REASONS
-
-    @classmethod
-    def example(cls) -> SourceExample:
-        """Return an example file with one page."""
-        text = "Mji mkuu wa nchi yetu uko karibu na bahari kubwa."
-        page = f"<html><body><article><p>{text}</p></article></body></html>"
-        answer = f"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n{page}"
-        return SourceExample("{folder}/a.warc", (text,), {"a.warc": record_of("response", answer.encode())})
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a successful HTML response."""

@@ -10,7 +10,6 @@ from xling.corpora.sources.source import (
     Context,
     LocalFiles,
     Shard,
-    SourceExample,
     admit,
     declared_lang,
     decode,
@@ -29,14 +28,6 @@ class Wet(LocalFiles):
     licence = LICENCE
     cuts_long = False
     endings = (".wet",)
-
-    @classmethod
-    def example(cls) -> SourceExample:
-        """Return an example file of two pages after its header."""
-        head = record_of("warcinfo", b"software: x")
-        texts = ("Habari za leo\nMji mkuu", "Mvua ilinyesha")
-        pages = b"".join(record_of("conversion", text.encode()) for text in texts)
-        return SourceExample("{folder}/a.wet", texts, {"a.wet": head + pages})
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a conversion record."""
@@ -67,12 +58,6 @@ def read_wet(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Documen
         ledger.count_bytes(UNPACKED, KEPT if kept else DROPPED, record.num_bytes)
         if kept:
             yield kept
-
-
-def record_of(kind: str, body: bytes) -> bytes:
-    """Return a record of WARC 1.0, for examples."""
-    head = f"WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: http://a.example/\r\n"
-    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body + b"\r\n\r\n"
 
 
 def target_uri(record: Record) -> str:

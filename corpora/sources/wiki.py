@@ -18,7 +18,6 @@ from xling.corpora.sources.source import (
     STAGE,
     Shard,
     Source,
-    SourceExample,
     admit,
     declared_lang,
     is_url,
@@ -46,14 +45,6 @@ class Wiki(Source):
     bare = True
     publisher = "https://dumps.wikimedia.org/"
     endings = (".xml",)
-
-    @classmethod
-    def example(cls) -> SourceExample:
-        """Return an example dump of one article."""
-        text = "Nairobi ni mji mkuu wa [[Kenya]]."
-        page = f"<page><title>T</title><ns>0</ns><id>1</id><revision><text>{text}</text></revision></page>"
-        content = f"<mediawiki>{page}</mediawiki>".encode()
-        return SourceExample("{folder}/a.xml", ("Nairobi ni mji mkuu wa Kenya.",), {"a.xml": content})
 
     def shards(self) -> list[Shard]:
         """Return one shard per dump file."""

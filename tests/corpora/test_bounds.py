@@ -17,6 +17,7 @@ import torch
 import zstandard
 
 from tests.conftest import ROOT
+from tests.corpora.examples import cc_index
 from tests.corpora.reading import TEXTS, read
 from tests.corpora.test_sources import page, record, wet
 from xling.core.errors import UserError
@@ -24,7 +25,6 @@ from xling.core.output import digests
 from xling.corpora.common import archive, download, packed_xml, ranges
 from xling.corpora.crawl_index import part
 from xling.corpora.sources import records, text, warc, webpage, wiki
-from xling.corpora.sources.cc_index import CcIndex
 from xling.hub import source
 from xling.models.files import model_folder
 from xling.text.document import Ledger
@@ -61,7 +61,7 @@ def one_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def parquet_footer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    name, content = next(item for item in CcIndex.example().files.items() if item[0].endswith(".parquet"))
+    name, content = next(item for item in cc_index().contents().items() if item[0].endswith(".parquet"))
     (tmp_path / "a").write_bytes(content)
     reader = ranges.RangeReader(ranges.Limits(tmp_path / "spent.json"))
     parts = [part.PartReader(reader, tmp_path / folder, part.Wanted(("swa",))) for folder in "bc"]

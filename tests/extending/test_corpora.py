@@ -1,4 +1,4 @@
-"""A corpus stage, a pair filter and two sources are one file each: commands, cards and contract tests take them."""
+"""A corpus stage, a pair filter and two sources are one file each, which commands, cards and contract tests take."""
 
 from __future__ import annotations
 
@@ -71,8 +71,7 @@ def test_the_contract_tests_walk_over_them() -> None:
         "stages/test_streaming.py::test_each_example_meets_its_reason_and_no_other[questions-2]",
         "parallel/test_filter_contract.py::test_contract[echo]",
         "parallel/test_filter_contract.py::test_each_example_meets_its_reason_and_no_other[echo-2]",
-        "test_source_contract.py::test_the_example_is_read_and_counted[srt]",
-        "parallel/test_pair_source_contract.py::test_the_example_is_read_again_and_again[po]",
+        "parallel/test_pair_source_contract.py::test_the_sample_is_read_again_and_again[po]",
     ]
     words = ["pytest", "-q", "-p", "no:cacheprovider", *(f"tests/corpora/{node}" for node in nodes)]
     done = run(*words, cwd=ROOT)

@@ -5,7 +5,7 @@ A source knows its input files and yields (src, tgt, doc) rows, a text a side; d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -90,25 +90,8 @@ class PairSource:
             yield _batch_frame(rows, self.uri, first_number, number)
 
 
-@dataclass(frozen=True)
-class PairSourceExample:
-    """Input of a source and what it makes of it: the contract tests of all sources run on these.
-
-    Attributes:
-        rest: what stands behind the scheme in the URI; ``{folder}`` is the folder of the files.
-        rows: that it reads, in order.
-        files: path -> content.
-        base_urls: as in `SourceContext`; ``{server}`` is the address of a server of the files.
-    """
-
-    rest: str
-    rows: tuple[Row, ...]
-    files: Mapping[str, bytes] = field(default_factory=dict)
-    base_urls: Mapping[str, str] = field(default_factory=dict)
-
-
 class PairReader:
-    """Base of the classes that read the pairs of a URI scheme; examples are English with Swahili.
+    """Base of the classes that read the pairs of a URI scheme.
 
     Attributes:
         lists_inputs: its sources name the files that they read; another library holds those of the others.
@@ -125,13 +108,7 @@ class PairReader:
         """
         raise NotImplementedError(f"{cls.__name__} has no open")
 
-    @classmethod
-    def example(cls) -> PairSourceExample:
-        """Return a small example input."""
-        raise NotImplementedError(f"{cls.__name__} has no example")
 
-
-EXAMPLE_ROWS: tuple[Row, ...] = (("A house", "Nyumba", ""), ("Two dogs", "Mbwa wawili", ""))
 PAIR_SOURCES: Registry[type[PairReader]] = Registry("source of pairs", __name__, plugin="pairs")
 
 

@@ -9,11 +9,9 @@ from pathlib import Path
 from xling.core.errors import UserError
 from xling.corpora.common.safe_xml import events, open_xml
 from xling.corpora.parallel.sources import (
-    EXAMPLE_ROWS,
     PAIR_SOURCES,
     PairReader,
     PairSource,
-    PairSourceExample,
     Row,
     SourceContext,
     drop_row,
@@ -35,19 +33,6 @@ class Android(PairReader):
         """Return one source of two files."""
         files = two_files("android", rest)
         return [PairSource(f"android:{rest}", files, lambda ledger: _rows(files, ledger))]
-
-    @classmethod
-    def example(cls) -> PairSourceExample:
-        """Return a small example input: two strings."""
-        files = {
-            f"{lang}.xml": "".join(
-                ["<resources>"]
-                + [f'<string name="s{i}">{row[side]}</string>' for i, row in enumerate(EXAMPLE_ROWS)]
-                + ["</resources>"]
-            ).encode()
-            for side, lang in enumerate(("en", "sw"))
-        }
-        return PairSourceExample("{folder}/en.xml+{folder}/sw.xml", EXAMPLE_ROWS, files)
 
 
 def _rows(files: tuple[Path, Path], ledger: Ledger) -> Iterator[Row]:

@@ -8,17 +8,14 @@ from pathlib import Path
 from xling.core.errors import UserError
 from xling.corpora.common.eaf import Tier, read_tiers, tier_called, tiers_in
 from xling.corpora.parallel.sources import (
-    EXAMPLE_ROWS,
     PAIR_SOURCES,
     PairReader,
     PairSource,
-    PairSourceExample,
     Row,
     SourceContext,
     drop_row,
     existing_path,
 )
-from xling.corpora.sources.eaf import eaf_of
 from xling.text.document import Ledger
 
 
@@ -35,12 +32,6 @@ class Eaf(PairReader):
             raise UserError(f"source 'eaf:{rest}' names {len(names)} tiers", "two: eaf:FILE#SRC+TGT")
         path = existing_path(name)
         return [PairSource(f"eaf:{rest}", (path,), lambda ledger: _rows(path, names, context, ledger))]
-
-    @classmethod
-    def example(cls) -> PairSourceExample:
-        """Return a small example input: two annotations of two tiers."""
-        src, tgt, _ = zip(*EXAMPLE_ROWS, strict=True)
-        return PairSourceExample("{folder}/a.eaf", EXAMPLE_ROWS, {"a.eaf": eaf_of({"en": src, "sw": tgt})})
 
 
 def _rows(path: Path, names: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:

@@ -7,11 +7,9 @@ from pathlib import Path
 
 from xling.corpora.common.safe_xml import events, open_xml
 from xling.corpora.parallel.sources import (
-    EXAMPLE_ROWS,
     PAIR_SOURCES,
     PairReader,
     PairSource,
-    PairSourceExample,
     SourceContext,
 )
 from xling.corpora.parallel.sources.units import Unit, unit_source
@@ -28,19 +26,6 @@ class Flextext(PairReader):
     def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
         """Return one source of one file."""
         return unit_source("flextext", rest, context, read_phrases)
-
-    @classmethod
-    def example(cls) -> PairSourceExample:
-        """Return a small example input: two phrases in Swahili with English translations."""
-        phrases = "".join(
-            f'<phrase><words>{_words(tgt)}</words><item type="gls" lang="en">{src}</item></phrase>'
-            for src, tgt, _ in EXAMPLE_ROWS
-        )
-        text = (
-            f"<interlinear-text><paragraphs><paragraph><phrases>{phrases}</phrases></paragraph></paragraphs>"
-        )
-        content = f"<document>{text}</interlinear-text></document>".encode()
-        return PairSourceExample("{folder}/a.flextext", EXAMPLE_ROWS, {"a.flextext": content})
 
 
 def _words(text: str) -> str:

@@ -6,7 +6,6 @@ other years of WMT. A data set with a configuration a language is read twice and
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -15,11 +14,9 @@ from typing import Any
 from xling.core.errors import UserError
 from xling.core.languages import Language
 from xling.corpora.parallel.sources import (
-    EXAMPLE_ROWS,
     PAIR_SOURCES,
     PairReader,
     PairSource,
-    PairSourceExample,
     Row,
     SourceContext,
     drop_row,
@@ -83,12 +80,6 @@ class HuggingFace(PairReader):
                     drop_row(ledger, "malformed", f"{uri}/{number}", str(record)[:500])
 
         return [PairSource(uri, (), rows, dataset.licence)]
-
-    @classmethod
-    def example(cls) -> PairSourceExample:
-        """Return a local folder of one file."""
-        rows = "".join(json.dumps({"en": src, "sw": tgt}) + "\n" for src, tgt, _ in EXAMPLE_ROWS)
-        return PairSourceExample("{folder}", EXAMPLE_ROWS, {"train.jsonl": rows.encode()})
 
 
 def _names_in_both_orders(config: str, a: str, b: str) -> list[str]:

@@ -9,11 +9,9 @@ from typing import Any
 
 from xling.core.errors import UserError
 from xling.corpora.parallel.sources import (
-    EXAMPLE_ROWS,
     PAIR_SOURCES,
     PairReader,
     PairSource,
-    PairSourceExample,
     Row,
     SourceContext,
     drop_row,
@@ -34,17 +32,6 @@ class I18n(PairReader):
         """Return one source of two files."""
         files = two_files("i18n", rest)
         return [PairSource(f"i18n:{rest}", files, lambda ledger: _rows(files, ledger))]
-
-    @classmethod
-    def example(cls) -> PairSourceExample:
-        """Return a small example input: two texts under one key."""
-        files = {
-            f"{lang}.json": json.dumps(
-                {"a": {f"{i}": row[side] for i, row in enumerate(EXAMPLE_ROWS)}}
-            ).encode()
-            for side, lang in enumerate(("en", "sw"))
-        }
-        return PairSourceExample("{folder}/en.json+{folder}/sw.json", EXAMPLE_ROWS, files)
 
 
 def _rows(files: tuple[Path, Path], ledger: Ledger) -> Iterator[Row]:

@@ -15,11 +15,9 @@ from xling.core.language_tags import fit
 from xling.core.languages import Language
 from xling.corpora.common.archive import lines, open_zip
 from xling.corpora.parallel.sources import (
-    EXAMPLE_ROWS,
     PAIR_SOURCES,
     PairReader,
     PairSource,
-    PairSourceExample,
     Row,
     SourceContext,
     codes_of,
@@ -55,15 +53,6 @@ class Moses(PairReader):
         else:
             src, tgt = (_file_of_language(names[0], lang) for lang in (context.src, context.tgt))
         return [PairSource(uri, (src, tgt), lambda ledger: file_rows(src, tgt, ledger))]
-
-    @classmethod
-    def example(cls) -> PairSourceExample:
-        """Return two files beside each other."""
-        files = {
-            f"a.{code}": "".join(f"{row[side]}\n" for row in EXAMPLE_ROWS)
-            for side, code in enumerate(("en", "sw"))
-        }
-        return PairSourceExample("{folder}/a", EXAMPLE_ROWS, {k: v.encode() for k, v in files.items()})
 
 
 def file_rows(src: Path, tgt: Path, ledger: Ledger | None = None) -> Iterator[Row]:

@@ -8,13 +8,11 @@ Source: Tiedemann 2012, LREC; the API of opus.nlpl.eu.
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import urllib.error
 import urllib.parse
 import urllib.request
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +27,9 @@ from xling.corpora.common.download import (
     read_answer,
 )
 from xling.corpora.parallel.sources import (
-    EXAMPLE_ROWS,
     PAIR_SOURCES,
     PairReader,
     PairSource,
-    PairSourceExample,
     SourceContext,
 )
 from xling.corpora.parallel.sources.moses import zip_rows
@@ -59,18 +55,6 @@ class Opus(PairReader):
             rows = lambda ledger, path=path: zip_rows(path, context, ledger)  # noqa: E731 - binds this path
             sources.append(PairSource(uri, (path,), rows, f"as stated for {entry['corpus']} on OPUS"))
         return sources
-
-    @classmethod
-    def example(cls) -> PairSourceExample:
-        """Return an API and a store of one corpus."""
-        file = io.BytesIO()
-        with zipfile.ZipFile(file, "w") as archive:
-            for side, code in enumerate(("en", "sw")):
-                archive.writestr(f"A.en-sw.{code}", "".join(f"{row[side]}\n" for row in EXAMPLE_ROWS))
-        entry = {"corpus": "A", "version": "v1", "alignment_pairs": 2, "url": "http://store.example/a.zip"}
-        files = {"api": json.dumps({"corpora": [entry]}).encode(), "a.zip": file.getvalue()}
-        urls = {"opus": "{server}/api", "opus_store": "{server}"}
-        return PairSourceExample("A", EXAMPLE_ROWS, files, urls)
 
 
 def list_corpora(context: SourceContext, name: str = "", version: str = "") -> list[dict[str, Any]]:

@@ -11,11 +11,9 @@ from xling.core.commands.extras import missing_package_error
 from xling.core.errors import UserError
 from xling.core.language_tags import fit
 from xling.corpora.parallel.sources import (
-    EXAMPLE_ROWS,
     PAIR_SOURCES,
     PairReader,
     PairSource,
-    PairSourceExample,
     Row,
     SourceContext,
     drop_row,
@@ -37,13 +35,6 @@ class Po(PairReader):
         """Return one source of one file."""
         path = existing_path(rest)
         return [PairSource(f"po:{rest}", (path,), lambda ledger: _rows(path, context, ledger))]
-
-    @classmethod
-    def example(cls) -> PairSourceExample:
-        """Return a small example input: a header and two messages."""
-        head = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\nLanguage: sw\\n"\n\n'
-        body = "\n".join(f'msgid "{src}"\nmsgstr "{tgt}"\n' for src, tgt, _ in EXAMPLE_ROWS)
-        return PairSourceExample("{folder}/a.po", EXAMPLE_ROWS, {"a.po": (head + body).encode()})
 
 
 def _rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row]:

@@ -8,15 +8,10 @@ source in column 1 and the target in column 2; where that is not clear, an error
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from xling.core.errors import UserError
 from xling.core.languages import Language
@@ -24,11 +19,9 @@ from xling.corpora.common import columns
 from xling.corpora.common.json_rows import read_json
 from xling.corpora.common.parquet_rows import DAMAGE, read_rows
 from xling.corpora.parallel.sources import (
-    EXAMPLE_ROWS,
     PAIR_SOURCES,
     PairReader,
     PairSource,
-    PairSourceExample,
     Row,
     SourceContext,
     codes_of,
@@ -70,17 +63,6 @@ class _Table(PairReader):
         """Yield the pairs of a file."""
         raise NotImplementedError(f"{cls.__name__} has no rows")
 
-    @classmethod
-    def example(cls) -> PairSourceExample:
-        """Return two rows below the names of the columns."""
-        name = f"a.{cls.kind}"
-        return PairSourceExample(f"{{folder}}/{name}", EXAMPLE_ROWS, {name: cls.example_content()})
-
-    @classmethod
-    def example_content(cls) -> bytes:
-        """Return the file of the example, as fields between tabs."""
-        return "".join(f"{src}\t{tgt}\n" for src, tgt, _ in (("en", "sw", ""), *EXAMPLE_ROWS)).encode()
-
 
 class _Delimited(_Table):
     """A pair a line."""
@@ -118,11 +100,6 @@ class Csv(_Delimited):
 
     kind, delimiter = "csv", ""
 
-    @classmethod
-    def example_content(cls) -> bytes:
-        """Return the example of this format as the bytes of a file."""
-        return super().example_content().replace(b"\t", b",")
-
 
 @PAIR_SOURCES.register("jsonl")
 class Jsonl(_Table):
@@ -142,11 +119,6 @@ class Jsonl(_Table):
                 drop_row(ledger, "malformed", f"{path}/{number}", line)
             else:
                 yield row
-
-    @classmethod
-    def example_content(cls) -> bytes:
-        """Return the example of this format as the bytes of a file."""
-        return "".join(json.dumps({"en": src, "sw": tgt}) + "\n" for src, tgt, _ in EXAMPLE_ROWS).encode()
 
 
 @PAIR_SOURCES.register("parquet")
@@ -183,14 +155,6 @@ class Parquet(_Table):
                 f"{path} is not a complete Parquet file: {' '.join(str(error).split())[:200]}",
                 fix="get the file again",
             ) from None
-
-    @classmethod
-    def example_content(cls) -> bytes:
-        """Return the example of this format as the bytes of a file."""
-        file = io.BytesIO()
-        src, tgt, _ = zip(*EXAMPLE_ROWS, strict=True)
-        pq.write_table(pa.table({"en": src, "sw": tgt}), file)
-        return file.getvalue()
 
 
 @lru_cache(maxsize=1024)

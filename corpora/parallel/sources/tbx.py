@@ -7,11 +7,9 @@ from pathlib import Path
 
 from xling.corpora.common.safe_xml import events, open_xml
 from xling.corpora.parallel.sources import (
-    EXAMPLE_ROWS,
     PAIR_SOURCES,
     PairReader,
     PairSource,
-    PairSourceExample,
     SourceContext,
 )
 from xling.corpora.parallel.sources.units import Unit, unit_source
@@ -29,21 +27,6 @@ class Tbx(PairReader):
     def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
         """Return one source of one file."""
         return unit_source("tbx", rest, context, read_entries)
-
-    @classmethod
-    def example(cls) -> PairSourceExample:
-        """Return a small example input: two entries of TBX 3."""
-        entries = "".join(
-            "<conceptEntry>"
-            + "".join(
-                f'<langSec xml:lang="{lang}"><termSec><term>{term}</term></termSec></langSec>'
-                for lang, term in (("en", src), ("sw", tgt))
-            )
-            + "</conceptEntry>"
-            for src, tgt, _ in EXAMPLE_ROWS
-        )
-        content = f"<tbx><text><body>{entries}</body></text></tbx>".encode()
-        return PairSourceExample("{folder}/a.tbx", EXAMPLE_ROWS, {"a.tbx": content})
 
 
 def read_entries(path: Path, ledger: Ledger) -> Iterator[Unit]:

@@ -11,11 +11,9 @@ from xling.core.errors import UserError
 from xling.corpora.common.archive import open_zip
 from xling.corpora.common.safe_xml import events
 from xling.corpora.parallel.sources import (
-    EXAMPLE_ROWS,
     PAIR_SOURCES,
     PairReader,
     PairSource,
-    PairSourceExample,
     Row,
     SourceContext,
     drop_row,
@@ -40,16 +38,6 @@ class Tmx(PairReader):
         """Return one source of one file."""
         path = existing_path(rest)
         return [PairSource(f"tmx:{rest}", (path,), lambda ledger: tmx_rows(path, context, ledger))]
-
-    @classmethod
-    def example(cls) -> PairSourceExample:
-        """Return a small example input: a file of two units."""
-        units = "".join(
-            f'<tu><tuv xml:lang="en"><seg>{src}</seg></tuv><tuv xml:lang="sw"><seg>{tgt}</seg></tuv></tu>'
-            for src, tgt, _ in EXAMPLE_ROWS
-        )
-        content = f"<tmx><body>{units}</body></tmx>".encode()
-        return PairSourceExample("{folder}/a.tmx", EXAMPLE_ROWS, {"a.tmx": content})
 
 
 def tmx_rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row]:

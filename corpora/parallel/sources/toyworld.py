@@ -10,7 +10,6 @@ from xling.corpora.parallel.sources import (
     PAIR_SOURCES,
     PairReader,
     PairSource,
-    PairSourceExample,
     Row,
     SourceContext,
 )
@@ -40,9 +39,3 @@ class Toyworld(PairReader):
                 yield src, tgt, ""
 
         return [PairSource(f"toyworld:{rest}".rstrip(":"), (), rows, "synthetic, MIT")]
-
-    @classmethod
-    def example(cls) -> PairSourceExample:
-        """Return a small example input: two pairs."""
-        rows = tuple((src, tgt, "") for src, tgt in toyworld.para("en", "sw", 2, seed=1))
-        return PairSourceExample("2", rows)

@@ -13,11 +13,9 @@ from pathlib import Path
 from xling.core.errors import UserError
 from xling.corpora.common.safe_xml import events, open_xml
 from xling.corpora.parallel.sources import (
-    EXAMPLE_ROWS,
     PAIR_SOURCES,
     PairReader,
     PairSource,
-    PairSourceExample,
     Row,
     SourceContext,
     drop_row,
@@ -37,16 +35,6 @@ class Verses(PairReader):
         """Return one source of two files."""
         files = two_files("verses", rest)
         return [PairSource(f"verses:{rest}", files, lambda ledger: verse_rows(files, ledger))]
-
-    @classmethod
-    def example(cls) -> PairSourceExample:
-        """Return two verses of a book."""
-        rows = tuple((src, tgt, "GEN") for src, tgt, _ in EXAMPLE_ROWS)
-        files = {
-            name: "".join(f"GEN.1.{number}\t{row[side]}\n" for number, row in enumerate(rows, 1)).encode()
-            for side, name in enumerate(("en.tsv", "sw.tsv"))
-        }
-        return PairSourceExample("{folder}/en.tsv+{folder}/sw.tsv", rows, files)
 
 
 def verse_rows(files: tuple[Path, Path], ledger: Ledger) -> Iterator[Row]:

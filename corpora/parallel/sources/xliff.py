@@ -8,11 +8,9 @@ from pathlib import Path
 
 from xling.corpora.common.safe_xml import events, open_xml
 from xling.corpora.parallel.sources import (
-    EXAMPLE_ROWS,
     PAIR_SOURCES,
     PairReader,
     PairSource,
-    PairSourceExample,
     SourceContext,
     drop_row,
 )
@@ -38,17 +36,6 @@ class Xliff(PairReader):
     def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
         """Return one source of one file."""
         return unit_source("xliff", rest, context, read_units)
-
-    @classmethod
-    def example(cls) -> PairSourceExample:
-        """Return a small example input: two units of XLIFF 1.2."""
-        units = "".join(
-            f'<trans-unit id="{i}"><source>{src}</source><target>{tgt}</target></trans-unit>'
-            for i, (src, tgt, _) in enumerate(EXAMPLE_ROWS)
-        )
-        file = f'<file source-language="en" target-language="sw"><body>{units}</body></file>'
-        content = f'<xliff version="1.2">{file}</xliff>'.encode()
-        return PairSourceExample("{folder}/a.xlf", EXAMPLE_ROWS, {"a.xlf": content})
 
 
 @dataclass

@@ -12,16 +12,13 @@ from xling.core.commands.extras import missing_package_error
 from xling.core.errors import UserError
 from xling.corpora.common.packed_xml import open_packed
 from xling.corpora.parallel.sources import (
-    EXAMPLE_ROWS,
     PAIR_SOURCES,
     PairReader,
     PairSource,
-    PairSourceExample,
     SourceContext,
 )
 from xling.corpora.parallel.sources.grids import Grid, grid_rows, named_columns
 from xling.corpora.parallel.sources.units import read_small
-from xling.corpora.sources.docx import packed
 
 _ZIP = b"PK\x03\x04"
 
@@ -41,28 +38,6 @@ class Xlsx(PairReader):
                 lambda ledger: grid_rows(_sheets(path), f"xlsx:{path}", names, context, ledger),
             )
         ]
-
-    @classmethod
-    def example(cls) -> PairSourceExample:
-        """Return a small example input: a sheet of two rows below the codes of the languages."""
-        cell = '<c t="inlineStr"><is><t>{}</t></is></c>'
-        rows = "".join(
-            f"<row>{''.join(map(cell.format, row[:2]))}</row>" for row in (("en", "sw"), *EXAMPLE_ROWS)
-        )
-        main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-        relation = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-        package = "http://schemas.openxmlformats.org/package/2006/relationships"
-        sheets = '<sheets><sheet name="a" sheetId="1" r:id="r1"/></sheets>'
-        target = f'<Relationship Id="r1" Type="{relation}/worksheet" Target="worksheets/sheet1.xml"/>'
-        office = f'<Relationship Id="r1" Type="{relation}/officeDocument" Target="xl/workbook.xml"/>'
-        members = {
-            "_rels/.rels": f'<Relationships xmlns="{package}">{office}</Relationships>',
-            "[Content_Types].xml": '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"/>',
-            "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{relation}">{sheets}</workbook>',
-            "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}">{target}</Relationships>',
-            "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{main}"><sheetData>{rows}</sheetData></worksheet>',
-        }
-        return PairSourceExample("{folder}/a.xlsx", EXAMPLE_ROWS, {"a.xlsx": packed(members)})
 
 
 def _sheets(path: Path) -> Iterator[Grid]:

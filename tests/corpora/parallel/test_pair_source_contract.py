@@ -1,4 +1,4 @@
-"""What every source of sentence pairs promises, by its own example."""
+"""What every source of sentence pairs promises, by a sample of each."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from threading import Thread
 
 import pytest
 
+from tests.corpora.examples import OF_PAIRS
 from xling.core import languages
 from xling.corpora.parallel.sources import PAIR_SOURCES, SourceContext, open_sources
 from xling.text.document import Ledger
@@ -30,20 +31,24 @@ def server(tmp_path: Path) -> Iterator[str]:
         served.shutdown()
 
 
-@pytest.mark.parametrize("name", sorted(PAIR_SOURCES))
-def test_the_example_is_read_again_and_again(name: str, tmp_path: Path, server: str) -> None:
-    example = PAIR_SOURCES[name].example()
-    for path, content in example.files.items():
+def test_every_source_has_a_sample() -> None:
+    assert set(PAIR_SOURCES) == set(OF_PAIRS)
+
+
+@pytest.mark.parametrize("name", sorted(OF_PAIRS))
+def test_the_sample_is_read_again_and_again(name: str, tmp_path: Path, server: str) -> None:
+    sample = OF_PAIRS[name]
+    for path, content in sample.contents().items():
         (tmp_path / path).write_bytes(content)
-    urls = {key: value.format(server=server) for key, value in example.base_urls.items()}
+    urls = {key: value.format(server=server) for key, value in sample.base_urls.items()}
     context = SourceContext(languages.get("en"), languages.get("sw"), tmp_path / "cache", urls)
     ledger = Ledger()
-    (source,) = open_sources([f"{name}:{example.rest.format(folder=tmp_path)}"], context)
-    assert tuple(source.rows(ledger)) == tuple(source.rows(ledger)) == example.rows
+    (source,) = open_sources([f"{name}:{sample.rest.format(folder=tmp_path)}"], context)
+    assert tuple(source.rows(ledger)) == tuple(source.rows(ledger)) == sample.read
     assert not ledger.dropped
     assert source.licence
     assert all(path.is_file() for path in source.inputs)
-    assert bool(source.inputs) or not example.files or not PAIR_SOURCES[name].lists_inputs
+    assert bool(source.inputs) or not sample.files or not PAIR_SOURCES[name].lists_inputs
     (batch,) = source.batches(ledger)
     assert batch.schema == SCHEMA
-    assert list(zip(batch["src"], batch["tgt"], batch["doc"], strict=True)) == list(example.rows)
+    assert list(zip(batch["src"], batch["tgt"], batch["doc"], strict=True)) == list(sample.read)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.corpora.crawl import SENTENCES, sentences
+from tests.corpora.examples import record_of
 from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
 from xling.corpora.builtin import boilerplate
@@ -20,7 +21,6 @@ from xling.corpora.fit.boilerplate import LinesTrainConfig, Page, run, score
 from xling.corpora.inspect import why
 from xling.corpora.langid import ngrams
 from xling.corpora.mono import MonoConfig
-from xling.corpora.sources.wet import record_of
 from xling.corpora.stages.lines import _FOOTER, _MENU, _TEXT, Lines
 from xling.text.document import TITLED, Document, Ledger
 

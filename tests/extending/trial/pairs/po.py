@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xling.corpora.parallel.sources import (
-    EXAMPLE_ROWS,
     PAIR_SOURCES,
     PairReader,
     PairSource,
-    PairSourceExample,
     Row,
     SourceContext,
     existing_path,
@@ -29,12 +27,6 @@ class Po(PairReader):
         """One source of one file."""
         path = existing_path(rest)
         return [PairSource(f"po:{rest}", (path,), lambda ledger: _rows(path))]
-
-    @classmethod
-    def example(cls) -> PairSourceExample:
-        """Two messages."""
-        content = "\n\n".join(f'msgid "{src}"\nmsgstr "{tgt}"' for src, tgt, _ in EXAMPLE_ROWS)
-        return PairSourceExample("{folder}/sw.po", EXAMPLE_ROWS, {"sw.po": content.encode()})
 
 
 def _rows(path: Path) -> Iterator[Row]:

@@ -8,7 +8,6 @@ from xling.corpora.sources.source import (
     SOURCES,
     LocalFiles,
     Shard,
-    SourceExample,
     admit,
     decode,
     paragraphs,
@@ -21,14 +20,6 @@ class Srt(LocalFiles):
     """Subtitles without their numbers and times."""
 
     endings = (".srt",)
-
-    @classmethod
-    def example(cls) -> SourceExample:
-        """A file of two subtitles."""
-        content = (
-            b"1\n00:00:01,000 --> 00:00:02,000\nHabari za leo\n\n2\n00:00:03,000 --> 00:00:04,000\nNzuri\n"
-        )
-        return SourceExample("{folder}/a.srt", ("Habari za leo\nNzuri",), {"a.srt": content})
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield the document of one file."""
