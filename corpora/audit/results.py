@@ -12,14 +12,7 @@ from typing import Any
 from xling.core.errors import UserError
 from xling.corpora.audit import estimates
 from xling.corpora.audit.estimates import Agreement, Estimate
-from xling.corpora.audit.labels import (
-    PRESETS,
-    Answers,
-    Question,
-    belongs,
-    is_complete,
-    is_right_language,
-)
+from xling.corpora.audit.labels import PRESETS, Answers, Question, belongs, is_complete, is_right_language
 from xling.corpora.audit.sample import DROPPED, KEPT, ROUTED
 from xling.pages.tabular import show_controls
 

@@ -21,14 +21,7 @@ from numpy.typing import NDArray
 from xling.core.errors import UserError
 from xling.corpora.common.ranges import DamagedAnswerError, MissingError, RangeReader
 from xling.corpora.crawl_index.joined import Piece, joined, read_pieces
-from xling.corpora.crawl_index.parquet_pages import (
-    MAGIC,
-    MAX_FOOTER_BYTES,
-    TAIL_BYTES,
-    Chunk,
-    Footer,
-    Pages,
-)
+from xling.corpora.crawl_index.parquet_pages import MAGIC, MAX_FOOTER_BYTES, TAIL_BYTES, Chunk, Footer, Pages
 
 if TYPE_CHECKING:
     from jaxtyping import Int8, Int64

@@ -17,13 +17,7 @@ from typing import Any
 
 from xling.core.errors import UserError
 from xling.core.output.parts import read_json, write_json
-from xling.corpora.common.ranges import (
-    CONNECTIONS,
-    DamagedAnswerError,
-    MissingError,
-    RangeReader,
-    SpentError,
-)
+from xling.corpora.common.ranges import CONNECTIONS, DamagedAnswerError, MissingError, RangeReader, SpentError
 from xling.corpora.crawl_index.selection import Request
 
 GONE, DAMAGED, NO_RECORD = "records that are gone", "records that never came whole", "ranges without a record"

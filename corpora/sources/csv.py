@@ -9,15 +9,7 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.corpora.common import columns
 from xling.corpora.sources.jsonl import TEXT_FIELDS, count_refused
-from xling.corpora.sources.source import (
-    SOURCES,
-    LocalFiles,
-    Shard,
-    admit,
-    decode,
-    local_shards,
-    running_text,
-)
+from xling.corpora.sources.source import SOURCES, LocalFiles, Shard, admit, decode, running_text
 from xling.text.document import Document, Ledger
 from xling.text.files.compressed import read_lines
 
@@ -25,15 +17,8 @@ from xling.text.files.compressed import read_lines
 class _Delimited(LocalFiles):
     """Tables; the column is named or numbered after ``#``, called ``text`` or by the language, or the only one."""
 
+    has_fields = True
     delimiter: ClassVar[str]
-
-    def shards(self) -> list[Shard]:
-        """Return one shard per file, by name.
-
-        Raises:
-            UserError: no file matches.
-        """
-        return local_shards(self.uri, self.rest.partition("#")[0])
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a row; the names of the columns are none.
@@ -43,10 +28,9 @@ class _Delimited(LocalFiles):
         """
         raw_lines = read_lines(self.context.local(shard), ledger)
         lines = (decode(line, ledger).removeprefix("\ufeff") for line in raw_lines)
-        column = self.rest.partition("#")[2]
         uri = f"{self.uri.partition(':')[0]}:{shard.location}"
         rows, (place, *_), width = columns.open_rows(
-            lines, uri, self.delimiter, [column] if column else [], self._guess, ()
+            lines, uri, self.delimiter, [self.field] if self.field else [], self._guess, ()
         )
         for number, row in enumerate(rows):
             name = f"{shard.name}/{number}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from xling.core import languages
 from xling.corpora.common.eaf import read_tiers, tier_called, tiers_in
-from xling.corpora.sources.source import SOURCES, Shard, local_shards
+from xling.corpora.sources.source import SOURCES
 from xling.corpora.sources.whole_file import WholeFiles
 from xling.text.document import Ledger
 
@@ -17,20 +17,13 @@ class Eaf(WholeFiles):
     """One document a tier: the named one, those in the language of the corpus, or those along the time."""
 
     endings = (".eaf",)
-
-    def shards(self) -> list[Shard]:
-        """Return one shard per file, by name.
-
-        Raises:
-            UserError: no file matches.
-        """
-        return local_shards(self.uri, self.rest.partition("#")[0])
+    has_fields = True
 
     def texts(self, path: Path, ledger: Ledger) -> Iterator[tuple[str, str]]:
         """Yield the text of each tier, an annotation a line."""
-        tiers, name = read_tiers(path), self.rest.partition("#")[2]
-        if name:
-            chosen = [tier_called(path, tiers, name)]
+        tiers = read_tiers(path)
+        if self.field:
+            chosen = [tier_called(path, tiers, self.field)]
         elif self.context.one_lang and any(tier.lang for tier in tiers):
             chosen = tiers_in(path, tiers, languages.get(self.context.lang))
         else:

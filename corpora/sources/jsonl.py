@@ -15,7 +15,6 @@ from xling.corpora.sources.source import (
     Shard,
     admit,
     declared_lang,
-    local_shards,
     running_text,
 )
 from xling.corpora.sources.values import as_date, as_name, as_text
@@ -29,28 +28,12 @@ _DATE_FIELDS = ("date", "timestamp", "ts", "date_download", "warc-date")
 FIELDS = (*TEXT_FIELDS, *_URL_FIELDS, *_LANG_FIELDS, *_DATE_FIELDS, "meta")
 
 
-class WithField(LocalFiles):
-    """Files of named fields; the one with the text may be named after ``#``."""
-
-    @property
-    def field(self) -> str:
-        """The field after ``#``, "" for the usual ones."""
-        return self.rest.partition("#")[2]
-
-    def shards(self) -> list[Shard]:
-        """Return one shard per file, by name.
-
-        Raises:
-            UserError: no file matches.
-        """
-        return local_shards(self.uri, self.rest.partition("#")[0])
-
-
 @SOURCES.register("jsonl")
-class Jsonl(WithField):
+class Jsonl(LocalFiles):
     """JSON lines; the text is in the named field, or in the first of several in use, such as ``text``."""
 
     endings = (".jsonl", ".json")
+    has_fields = True
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a line."""

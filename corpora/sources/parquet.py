@@ -6,16 +6,17 @@ from collections.abc import Iterator, Sequence
 
 from xling.core.errors import UserError
 from xling.corpora.common.parquet_rows import DAMAGE, read_rows
-from xling.corpora.sources.jsonl import FIELDS, WithField, count_refused, from_row
-from xling.corpora.sources.source import SOURCES, Shard
+from xling.corpora.sources.jsonl import FIELDS, count_refused, from_row
+from xling.corpora.sources.source import SOURCES, LocalFiles, Shard
 from xling.text.document import Document, Ledger
 
 
 @SOURCES.register("parquet")
-class Parquet(WithField):
+class Parquet(LocalFiles):
     """Rows of Parquet files, read in batches; the fields are those of `xling.corpora.sources.jsonl`."""
 
     endings = (".parquet",)
+    has_fields = True
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a row."""

@@ -250,9 +250,19 @@ def is_url(location: str) -> bool:
 
 
 class LocalFiles(Source):
-    """Base of sources whose shards are the local files of a path or a glob."""
+    """Base of sources whose shards are the local files of a path or a glob.
+
+    Attributes:
+        has_fields: what stands after ``#`` names the part of a file that holds the text.
+    """
 
     licence = "as the files' own"
+    has_fields: ClassVar[bool] = False
+
+    @property
+    def field(self) -> str:
+        """The part named after ``#``, "" for the usual one."""
+        return self.rest.partition("#")[2] if self.has_fields else ""
 
     def shards(self) -> list[Shard]:
         """Return one shard per file, by name.
@@ -260,7 +270,7 @@ class LocalFiles(Source):
         Raises:
             UserError: no file matches.
         """
-        return local_shards(self.uri, self.rest)
+        return local_shards(self.uri, self.rest.partition("#")[0] if self.has_fields else self.rest)
 
 
 def local_shards(uri: str, pattern: str) -> list[Shard]:

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xling.core.errors import UserError, unknown
-from xling.corpora.sources.source import (
-    SOURCES,
-    Context,
-    Shard,
-    Source,
-    admit,
-    paragraphs,
-)
+from xling.corpora.sources.source import SOURCES, Context, Shard, Source, admit, paragraphs
 from xling.corpora.toyworld import LANGS, mono
 from xling.text.document import Document, Ledger
 

@@ -10,13 +10,7 @@ import brotli
 from resiliparse.parse.encoding import bytes_to_str, detect_encoding, map_encoding_to_html5
 
 from xling.corpora.sources.records import DROPPED, KEPT, Record, is_wanted, records
-from xling.corpora.sources.source import (
-    SOURCES,
-    LocalFiles,
-    Shard,
-    admit,
-    paragraphs,
-)
+from xling.corpora.sources.source import SOURCES, LocalFiles, Shard, admit, paragraphs
 from xling.corpora.sources.webpage import REASONS, text_of
 from xling.corpora.sources.wet import LICENCE, target_uri
 from xling.text.document import UNPACKED, Document, Ledger

@@ -11,13 +11,7 @@ from xling.core.errors import UserError, unknown
 from xling.core.output.command_result import tell
 from xling.eval.metrics import METRICS
 from xling.eval.rows.own import data_of
-from xling.eval.rows.protocols import (
-    PROTOCOLS,
-    SELECT,
-    TransferProtocol,
-    Translator,
-    training_suite,
-)
+from xling.eval.rows.protocols import PROTOCOLS, SELECT, TransferProtocol, Translator, training_suite
 from xling.eval.rows.suite import (
     Suite,
     check_test_set,

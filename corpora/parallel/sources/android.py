@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.corpora.common.safe_xml import events, open_xml
-from xling.corpora.parallel.sources import (
-    PAIR_SOURCES,
-    PairReader,
-    PairSource,
-    Row,
-    SourceContext,
-    drop_row,
-)
-from xling.corpora.parallel.sources.units import Texts, joined_rows, two_files
+from xling.corpora.parallel.sources import PAIR_SOURCES, drop_row
+from xling.corpora.parallel.sources.units import Texts, TwoFiles
 from xling.text.document import Ledger
 from xling.text.files.compressed import MAX_CELL_BYTES
 
@@ -25,53 +17,46 @@ _ESCAPED = {"n": "\n", "t": " "}
 
 
 @PAIR_SOURCES.register("android")
-class Android(PairReader):
+class Android(TwoFiles):
     """Strings, plurals and arrays of two files."""
 
-    @classmethod
-    def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
-        """Return one source of two files."""
-        files = two_files("android", rest)
-        return [PairSource(f"android:{rest}", files, lambda ledger: _rows(files, ledger))]
+    scheme, keys = "android", "names of strings"
 
+    @staticmethod
+    def texts(path: Path, ledger: Ledger) -> Texts:
+        """Return key -> text: ``name``, ``name/quantity`` of plurals, ``name/number`` of arrays.
 
-def _rows(files: tuple[Path, Path], ledger: Ledger) -> Iterator[Row]:
-    for _, src, tgt in joined_rows(files, read_strings, "names of strings", ledger):
-        yield src, tgt, ""
+        References to other strings, and strings that are not to be translated, are left out.
 
-
-def read_strings(path: Path, ledger: Ledger) -> Texts:
-    """Return key -> text: ``name``, ``name/quantity`` of plurals, ``name/number`` of arrays.
-
-    References to other strings, and strings that are not to be translated, are left out.
-
-    Raises:
-        UserError: the file is damaged or holds no string.
-    """
-    texts: Texts = {}
-    group, key, place, is_translated = "", "", 0, True
-    parts: list[str] | None = None
-    with open_xml(path) as handle:
-        for kind, name, attributes in events(handle, str(path)):
-            if kind == "text":
-                if parts is not None:
-                    parts.append(name)
-            elif name in ("string", "plurals", "string-array") and kind == "start":
-                group, place = attributes.get("name", ""), 0
-                is_translated = attributes.get("translatable") != "false"
-                key, parts = group, [] if name == "string" else None
-            elif name == "item" and kind == "start" and group:
-                key, parts = f"{group}/{attributes.get('quantity') or place}", []
-                place += 1
-            elif name in ("string", "item") and parts is not None:
-                text, parts = _unescaped("".join(parts)), None
-                if not key or len(text) > MAX_CELL_BYTES:
-                    drop_row(ledger, "malformed", f"{path}/{key}", text[:1000])
-                elif is_translated and not text.startswith(("@string/", "@android:string/")):
-                    texts.setdefault(key, text)
-    if not texts:
-        raise UserError(f"{path} holds no string", "XML with <resources><string name=...>", "check the file")
-    return texts
+        Raises:
+            UserError: the file is damaged or holds no string.
+        """
+        texts: Texts = {}
+        group, key, place, is_translated = "", "", 0, True
+        parts: list[str] | None = None
+        with open_xml(path) as handle:
+            for kind, name, attributes in events(handle, str(path)):
+                if kind == "text":
+                    if parts is not None:
+                        parts.append(name)
+                elif name in ("string", "plurals", "string-array") and kind == "start":
+                    group, place = attributes.get("name", ""), 0
+                    is_translated = attributes.get("translatable") != "false"
+                    key, parts = group, [] if name == "string" else None
+                elif name == "item" and kind == "start" and group:
+                    key, parts = f"{group}/{attributes.get('quantity') or place}", []
+                    place += 1
+                elif name in ("string", "item") and parts is not None:
+                    text, parts = _unescaped("".join(parts)), None
+                    if not key or len(text) > MAX_CELL_BYTES:
+                        drop_row(ledger, "malformed", f"{path}/{key}", text[:1000])
+                    elif is_translated and not text.startswith(("@string/", "@android:string/")):
+                        texts.setdefault(key, text)
+        if not texts:
+            raise UserError(
+                f"{path} holds no string", "XML with <resources><string name=...>", "check the file"
+            )
+        return texts
 
 
 def _unescaped(text: str) -> str:

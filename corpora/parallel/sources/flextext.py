@@ -6,66 +6,54 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xling.corpora.common.safe_xml import events, open_xml
-from xling.corpora.parallel.sources import (
-    PAIR_SOURCES,
-    PairReader,
-    PairSource,
-    SourceContext,
-)
-from xling.corpora.parallel.sources.units import Unit, unit_source
+from xling.corpora.parallel.sources import PAIR_SOURCES
+from xling.corpora.parallel.sources.units import Unit, UnitFile
 from xling.text.document import Ledger
 
 _NO_SPACE_BEFORE = tuple(",.;:!?)]}»”’،؛؟።፣。、，")
 
 
 @PAIR_SOURCES.register("flextext")
-class Flextext(PairReader):
+class Flextext(UnitFile):
     """The phrases of a file; the words of one stand for it where it has no text of its own."""
 
-    @classmethod
-    def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
-        """Return one source of one file."""
-        return unit_source("flextext", rest, context, read_phrases)
+    scheme = "flextext"
 
+    @staticmethod
+    def units(path: Path, ledger: Ledger) -> Iterator[Unit]:
+        """Yield the phrases of a file; one without any text is damaged.
 
-def _words(text: str) -> str:
-    return "".join(f'<word><item type="txt" lang="sw">{word}</item></word>' for word in text.split())
-
-
-def read_phrases(path: Path, ledger: Ledger) -> Iterator[Unit]:
-    """Yield the phrases of a file; one without any text is damaged.
-
-    Raises:
-        UserError: the file is damaged.
-    """
-    number, in_words, in_morphemes = 0, 0, 0
-    own: dict[str, str] = {}
-    words: dict[str, list[str]] = {}
-    item: tuple[str, str] | None = None
-    parts: list[str] = []
-    with open_xml(path) as handle:
-        for kind, name, attributes in events(handle, str(path)):
-            step = 1 if kind == "start" else -1
-            if kind == "text":
-                parts.append(name)
-            elif name == "phrase" and kind == "start":
-                own, words, number = {}, {}, number + 1
-            elif name == "phrase":
-                texts = {lang: _joined(each) for lang, each in words.items()} | own
-                yield f"{number}", texts or None, ""
-            elif name == "words":
-                in_words += step
-            elif name == "morphemes":
-                in_morphemes += step
-            elif name == "item" and kind == "start":
-                item, parts = (attributes.get("type", ""), attributes.get("lang", "").lower()), []
-            elif name == "item" and item and not in_morphemes:
-                text = " ".join("".join(parts).split())
-                if in_words and item[0] in ("txt", "punct") and text:
-                    words.setdefault(item[1], []).append(text)
-                elif not in_words and item[0] in ("txt", "gls") and text:
-                    own.setdefault(item[1], text)
-                item = None
+        Raises:
+            UserError: the file is damaged.
+        """
+        number, in_words, in_morphemes = 0, 0, 0
+        own: dict[str, str] = {}
+        words: dict[str, list[str]] = {}
+        item: tuple[str, str] | None = None
+        parts: list[str] = []
+        with open_xml(path) as handle:
+            for kind, name, attributes in events(handle, str(path)):
+                step = 1 if kind == "start" else -1
+                if kind == "text":
+                    parts.append(name)
+                elif name == "phrase" and kind == "start":
+                    own, words, number = {}, {}, number + 1
+                elif name == "phrase":
+                    texts = {lang: _joined(each) for lang, each in words.items()} | own
+                    yield f"{number}", texts or None, ""
+                elif name == "words":
+                    in_words += step
+                elif name == "morphemes":
+                    in_morphemes += step
+                elif name == "item" and kind == "start":
+                    item, parts = (attributes.get("type", ""), attributes.get("lang", "").lower()), []
+                elif name == "item" and item and not in_morphemes:
+                    text = " ".join("".join(parts).split())
+                    if in_words and item[0] in ("txt", "punct") and text:
+                        words.setdefault(item[1], []).append(text)
+                    elif not in_words and item[0] in ("txt", "gls") and text:
+                        own.setdefault(item[1], text)
+                    item = None
 
 
 def _joined(words: list[str]) -> str:

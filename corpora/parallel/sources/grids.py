@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.corpora.common import columns
-from xling.corpora.parallel.sources import Row, SourceContext, drop_row, existing_path
-from xling.corpora.parallel.sources.tables import guess_columns
+from xling.corpora.parallel.sources import Row, SourceContext, drop_row
+from xling.corpora.parallel.sources.tables import TableFile, guess_columns
 from xling.text.document import Ledger
 from xling.text.files.compressed import MAX_CELL_BYTES
 
@@ -16,53 +16,48 @@ OTHER_TABLES = "tables without the two columns, which were not read"
 Grid = list[list[str]]
 
 
-def named_columns(scheme: str, rest: str) -> tuple[Path, list[str]]:
-    """Return file and columns of a URI.
+class GridFile(TableFile):
+    """Base of sources of one file with several tables: those without the columns are counted."""
 
-    Raises:
-        UserError: no such file, or another number of columns.
-    """
-    name, _, wanted = rest.partition("#")
-    names = [each for each in wanted.split("+") if each]
-    if len(names) not in (0, 2, 3):
-        raise UserError(
-            f"source '{scheme}:{rest}' names {len(names)} columns",
-            f"two or three: {scheme}:FILE#SRC+TGT or {scheme}:FILE#SRC+TGT+DOC",
-        )
-    return existing_path(name), names
+    @staticmethod
+    def grids(path: Path) -> Iterator[Grid]:
+        """Yield the tables of a file.
 
+        Raises:
+            UserError: it is damaged.
+        """
+        raise NotImplementedError
 
-def grid_rows(
-    grids: Iterator[Grid], uri: str, names: Sequence[str], context: SourceContext, ledger: Ledger
-) -> Iterator[Row]:
-    """Yield the pairs of all tables that have the columns; the other tables are counted.
+    @classmethod
+    def rows(
+        cls, path: Path, column_names: list[str], context: SourceContext, ledger: Ledger
+    ) -> Iterator[Row]:
+        """Yield the pairs of all tables that have the columns.
 
-    Raises:
-        UserError: no table has them.
-    """
-    problem: UserError | None = None
-    num_read = num_rows = 0
-    for number, grid in enumerate(grids):
-        filled = [row for row in grid if any(map(str.strip, row))]
-        if not filled:
-            continue
-        try:
-            rows = list(_rows_of(filled, f"{uri}/{number}", names, context, ledger))
-        except UserError as error:
-            problem = problem or error
-            ledger.count_event(OTHER_TABLES)
-            continue
-        num_read, num_rows = num_read + 1, num_rows + len(rows)
-        yield from rows
-    if not num_read:
-        raise problem or UserError(
-            f"{uri} holds no table with text", "a table with two columns", "check the file"
-        )
+        Raises:
+            UserError: no table has them.
+        """
+        problem: UserError | None = None
+        uri, num_read = f"{cls.kind}:{path}", 0
+        for number, grid in enumerate(cls.grids(path)):
+            filled = [row for row in grid if any(map(str.strip, row))]
+            if not filled:
+                continue
+            try:
+                rows = list(_rows_of(filled, f"{uri}/{number}", column_names, context, ledger))
+            except UserError as error:
+                problem = problem or error
+                ledger.count_event(OTHER_TABLES)
+                continue
+            num_read += 1
+            yield from rows
+        if not num_read:
+            raise problem or UserError(
+                f"{uri} holds no table with text", "a table with two columns", "check the file"
+            )
 
 
-def _rows_of(
-    grid: Grid, uri: str, names: Sequence[str], context: SourceContext, ledger: Ledger
-) -> Iterator[Row]:
+def _rows_of(grid: Grid, uri: str, names: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
     width = max(map(len, grid))
     if width < 2:
         raise UserError(f"{uri} has one column", "two or more", "name the columns after #")

@@ -13,14 +13,7 @@ from typing import Any
 
 from xling.core.errors import UserError
 from xling.core.languages import Language
-from xling.corpora.parallel.sources import (
-    PAIR_SOURCES,
-    PairReader,
-    PairSource,
-    Row,
-    SourceContext,
-    drop_row,
-)
+from xling.corpora.parallel.sources import PAIR_SOURCES, PairReader, PairSource, Row, SourceContext, drop_row
 from xling.corpora.parallel.sources.tables import from_record
 from xling.corpora.sources.hf import undamaged
 from xling.text.document import Ledger

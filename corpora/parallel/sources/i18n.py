@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
-from xling.corpora.parallel.sources import (
-    PAIR_SOURCES,
-    PairReader,
-    PairSource,
-    Row,
-    SourceContext,
-    drop_row,
-)
-from xling.corpora.parallel.sources.units import Texts, joined_rows, read_small, two_files
+from xling.corpora.parallel.sources import PAIR_SOURCES, drop_row
+from xling.corpora.parallel.sources.units import Texts, TwoFiles, read_small
 from xling.text.document import Ledger, replace_surrogates
 from xling.text.files.compressed import MAX_CELL_BYTES
 
@@ -24,51 +16,46 @@ _CHROME = frozenset({"message", "description", "placeholders"})
 
 
 @PAIR_SOURCES.register("i18n")
-class I18n(PairReader):
+class I18n(TwoFiles):
     """The texts that two files have under the same keys."""
 
-    @classmethod
-    def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
-        """Return one source of two files."""
-        files = two_files("i18n", rest)
-        return [PairSource(f"i18n:{rest}", files, lambda ledger: _rows(files, ledger))]
+    scheme, keys = "i18n", "keys"
 
+    @staticmethod
+    def texts(path: Path, ledger: Ledger) -> Texts:
+        """Return key -> text; the keys of nested objects are joined by dots, and numbers and facts of ARB left out.
 
-def _rows(files: tuple[Path, Path], ledger: Ledger) -> Iterator[Row]:
-    for _, src, tgt in joined_rows(files, read_texts, "keys", ledger):
-        yield src, tgt, ""
-
-
-def read_texts(path: Path, ledger: Ledger) -> Texts:
-    """Return key -> text; the keys of nested objects are joined by dots, and numbers and facts of ARB left out.
-
-    Raises:
-        UserError: the file is too large, no JSON object in UTF-8 or UTF-16, or holds no text.
-    """
-    try:
-        values = json.loads(read_small(path))
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path} is not JSON: {error}", "a JSON object in UTF-8", "repair the file") from None
-    if not isinstance(values, dict):
-        raise UserError(f"{path} holds no JSON object", '{"key": "text", ...}', "check the file")
-    texts: Texts = {}
-    pending: list[tuple[str, Any]] = [("", values)]
-    while pending:
-        key, value = pending.pop()
-        if isinstance(value, dict) and isinstance(value.get("message"), str) and value.keys() <= _CHROME:
-            value = value["message"]
-        if isinstance(value, dict):
-            inside = [
-                (f"{key}.{name}" if key else name, each) for name, each in value.items() if name[:1] != "@"
-            ]
-            pending += reversed(inside)
-        elif isinstance(value, list):
-            pending += reversed([(f"{key}.{place}", each) for place, each in enumerate(value)])
-        elif isinstance(value, str) and len(value) <= MAX_CELL_BYTES:
-            if value.strip():
-                texts[key] = replace_surrogates(value)
-        else:
-            drop_row(ledger, "malformed", f"{path}/{key}", str(value)[:1000])
-    if not texts:
-        raise UserError(f"{path} holds no text", '{"key": "text", ...}', "check the file")
-    return texts
+        Raises:
+            UserError: the file is too large, no JSON object in UTF-8 or UTF-16, or holds no text.
+        """
+        try:
+            values = json.loads(read_small(path))
+        except (ValueError, RecursionError) as error:
+            raise UserError(
+                f"{path} is not JSON: {error}", "a JSON object in UTF-8", "repair the file"
+            ) from None
+        if not isinstance(values, dict):
+            raise UserError(f"{path} holds no JSON object", '{"key": "text", ...}', "check the file")
+        texts: Texts = {}
+        pending: list[tuple[str, Any]] = [("", values)]
+        while pending:
+            key, value = pending.pop()
+            if isinstance(value, dict) and isinstance(value.get("message"), str) and value.keys() <= _CHROME:
+                value = value["message"]
+            if isinstance(value, dict):
+                inside = [
+                    (f"{key}.{name}" if key else name, each)
+                    for name, each in value.items()
+                    if name[:1] != "@"
+                ]
+                pending += reversed(inside)
+            elif isinstance(value, list):
+                pending += reversed([(f"{key}.{place}", each) for place, each in enumerate(value)])
+            elif isinstance(value, str) and len(value) <= MAX_CELL_BYTES:
+                if value.strip():
+                    texts[key] = replace_surrogates(value)
+            else:
+                drop_row(ledger, "malformed", f"{path}/{key}", str(value)[:1000])
+        if not texts:
+            raise UserError(f"{path} holds no text", '{"key": "text", ...}', "check the file")
+        return texts

@@ -26,12 +26,7 @@ from xling.corpora.common.download import (
     parse_length,
     read_answer,
 )
-from xling.corpora.parallel.sources import (
-    PAIR_SOURCES,
-    PairReader,
-    PairSource,
-    SourceContext,
-)
+from xling.corpora.parallel.sources import PAIR_SOURCES, PairReader, PairSource, SourceContext
 from xling.corpora.parallel.sources.moses import zip_rows
 
 API = "https://opus.nlpl.eu/opusapi/"

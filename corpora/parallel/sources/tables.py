@@ -37,8 +37,12 @@ _DOC_COLUMNS = ("doc", "doc_id", "document")
 _TRANSLATION = "translation"
 
 
-class _Table(PairReader):
-    """One file whose columns are named or guessed."""
+class TableFile(PairReader):
+    """Base of sources of one file whose columns are named or guessed.
+
+    Attributes:
+        kind: scheme of the URI.
+    """
 
     kind: ClassVar[str]
 
@@ -64,7 +68,7 @@ class _Table(PairReader):
         raise NotImplementedError(f"{cls.__name__} has no rows")
 
 
-class _Delimited(_Table):
+class _Delimited(TableFile):
     """A pair a line."""
 
     delimiter: ClassVar[str]
@@ -102,7 +106,7 @@ class Csv(_Delimited):
 
 
 @PAIR_SOURCES.register("jsonl")
-class Jsonl(_Table):
+class Jsonl(TableFile):
     """Source ``jsonl:``: a pair a line, as a JSON object."""
 
     kind = "jsonl"
@@ -122,7 +126,7 @@ class Jsonl(_Table):
 
 
 @PAIR_SOURCES.register("parquet")
-class Parquet(_Table):
+class Parquet(TableFile):
     """Source ``parquet:``: a pair a row, a column for each side."""
 
     kind = "parquet"

@@ -6,13 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xling.corpora.common.safe_xml import events, open_xml
-from xling.corpora.parallel.sources import (
-    PAIR_SOURCES,
-    PairReader,
-    PairSource,
-    SourceContext,
-)
-from xling.corpora.parallel.sources.units import Unit, unit_source
+from xling.corpora.parallel.sources import PAIR_SOURCES
+from xling.corpora.parallel.sources.units import Unit, UnitFile
 from xling.text.document import Ledger
 
 _ENTRIES, _LANGS = frozenset({"termEntry", "conceptEntry"}), frozenset({"langSet", "langSec"})
@@ -20,40 +15,37 @@ SYNONYMS = "further terms of an entry in one language, which were not read"
 
 
 @PAIR_SOURCES.register("tbx")
-class Tbx(PairReader):
+class Tbx(UnitFile):
     """The first term of each language of an entry."""
 
-    @classmethod
-    def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
-        """Return one source of one file."""
-        return unit_source("tbx", rest, context, read_entries)
+    scheme = "tbx"
 
+    @staticmethod
+    def units(path: Path, ledger: Ledger) -> Iterator[Unit]:
+        """Yield the entries of a file; one without a term is damaged.
 
-def read_entries(path: Path, ledger: Ledger) -> Iterator[Unit]:
-    """Yield the entries of a file; one without a term is damaged.
-
-    Raises:
-        UserError: the file is damaged.
-    """
-    terms: dict[str, str] = {}
-    lang, number = "", 0
-    parts: list[str] | None = None
-    with open_xml(path) as handle:
-        for kind, name, attributes in events(handle, str(path)):
-            if kind == "text":
-                if parts is not None:
-                    parts.append(name)
-            elif name in _ENTRIES and kind == "start":
-                terms, number = {}, number + 1
-            elif name in _ENTRIES:
-                yield f"{number}", terms or None, ""
-            elif name in _LANGS and kind == "start":
-                lang = (attributes.get("xml:lang") or attributes.get("lang") or "").lower()
-            elif name == "term" and kind == "start":
-                parts = []
-            elif name == "term" and parts is not None:
-                term, parts = " ".join("".join(parts).split()), None
-                if lang in terms:
-                    ledger.count_event(SYNONYMS)
-                elif term:
-                    terms[lang] = term
+        Raises:
+            UserError: the file is damaged.
+        """
+        terms: dict[str, str] = {}
+        lang, number = "", 0
+        parts: list[str] | None = None
+        with open_xml(path) as handle:
+            for kind, name, attributes in events(handle, str(path)):
+                if kind == "text":
+                    if parts is not None:
+                        parts.append(name)
+                elif name in _ENTRIES and kind == "start":
+                    terms, number = {}, number + 1
+                elif name in _ENTRIES:
+                    yield f"{number}", terms or None, ""
+                elif name in _LANGS and kind == "start":
+                    lang = (attributes.get("xml:lang") or attributes.get("lang") or "").lower()
+                elif name == "term" and kind == "start":
+                    parts = []
+                elif name == "term" and parts is not None:
+                    term, parts = " ".join("".join(parts).split()), None
+                    if lang in terms:
+                        ledger.count_event(SYNONYMS)
+                    elif term:
+                        terms[lang] = term

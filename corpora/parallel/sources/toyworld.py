@@ -6,13 +6,7 @@ from collections.abc import Iterator
 
 from xling.core.errors import UserError, unknown
 from xling.corpora import toyworld
-from xling.corpora.parallel.sources import (
-    PAIR_SOURCES,
-    PairReader,
-    PairSource,
-    Row,
-    SourceContext,
-)
+from xling.corpora.parallel.sources import PAIR_SOURCES, PairReader, PairSource, Row, SourceContext
 from xling.text.document import Ledger
 
 _NUM_PAIRS = 4000

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import ClassVar
 
 from xling.core.errors import UserError
-from xling.corpora.parallel.sources import PairSource, Row, SourceContext, drop_row, existing_path
+from xling.corpora.parallel.sources import PairReader, PairSource, Row, SourceContext, drop_row, existing_path
 from xling.corpora.parallel.sources.variants import check_languages, text_in_language
 from xling.text.document import Ledger
 from xling.text.files.compressed import MAX_CELL_BYTES
@@ -20,16 +21,30 @@ Texts = dict[str, str]
 """Key -> text of a file."""
 
 
-def unit_source(
-    scheme: str, rest: str, context: SourceContext, read: Callable[[Path, Ledger], Iterator[Unit]]
-) -> list[PairSource]:
-    """Return one source of the one file that a URI names."""
-    path = existing_path(rest)
-    return [
-        PairSource(
-            f"{scheme}:{rest}", (path,), lambda ledger: _rows(path, read(path, ledger), context, ledger)
-        )
-    ]
+class UnitFile(PairReader):
+    """Base of sources of one file with units in some languages.
+
+    Attributes:
+        scheme: of the URI.
+    """
+
+    scheme: ClassVar[str]
+
+    @classmethod
+    def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
+        """Return one source of the one file that a URI names."""
+        path = existing_path(rest)
+        rows = lambda ledger: _rows(path, cls.units(path, ledger), context, ledger)  # noqa: E731 - binds the path
+        return [PairSource(f"{cls.scheme}:{rest}", (path,), rows)]
+
+    @staticmethod
+    def units(path: Path, ledger: Ledger) -> Iterator[Unit]:
+        """Yield the units of a file.
+
+        Raises:
+            UserError: it is damaged.
+        """
+        raise NotImplementedError
 
 
 def _rows(path: Path, units: Iterable[Unit], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
@@ -51,44 +66,62 @@ def _rows(path: Path, units: Iterable[Unit], context: SourceContext, ledger: Led
     check_languages(path, codes, num_rows, context)
 
 
-def two_files(scheme: str, rest: str) -> tuple[Path, Path]:
-    """Return the two files that a URI names.
+class TwoFiles(PairReader):
+    """Base of sources of two files, whose texts with the same key are pairs.
 
-    Raises:
-        UserError: not two, or one is missing.
+    Attributes:
+        scheme: of the URI.
+        keys: what the keys are, in the plural, for messages.
     """
-    given = rest.split("+")
-    if len(given) != 2:
-        raise UserError(f"source '{scheme}:{rest}' names {len(given)} files", f"two: {scheme}:SRC+TGT")
-    return existing_path(given[0]), existing_path(given[1])
 
+    scheme: ClassVar[str]
+    keys: ClassVar[str]
 
-def joined_rows(
-    files: tuple[Path, Path], read: Callable[[Path, Ledger], Texts], keys: str, ledger: Ledger
-) -> Iterator[tuple[str, str, str]]:
-    """Yield key and both texts of what two files have, in the order of the first; the others are dropped by name.
+    @classmethod
+    def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
+        """Return one source of two files.
 
-    Args:
-        files: of the source and the target.
-        read: key -> text of a file.
-        keys: what the keys are, in the plural, for the message.
-        ledger: takes what only one file has.
+        Raises:
+            UserError: the URI does not name two, or one is missing.
+        """
+        given, uri = rest.split("+"), f"{cls.scheme}:{rest}"
+        if len(given) != 2:
+            raise UserError(f"source {uri!r} names {len(given)} files", f"two: {cls.scheme}:SRC+TGT")
+        src, tgt = map(existing_path, given)
+        return [PairSource(uri, (src, tgt), lambda ledger: cls.rows(src, tgt, ledger))]
 
-    Raises:
-        UserError: the files have no key in common.
-    """
-    src, tgt = files
-    src_texts, tgt_texts = read(src, ledger), read(tgt, ledger)
-    if not src_texts.keys() & tgt_texts.keys():
-        raise UserError(f"{src} and {tgt} share no {keys}", f"two files with the same {keys}")
-    for key, text in src_texts.items():
-        if key in tgt_texts:
-            yield key, text, tgt_texts[key]
-        else:
-            drop_row(ledger, "missing_side", f"{src}/{key}", text)
-    for key, text in tgt_texts.items():
-        if key not in src_texts:
-            drop_row(ledger, "missing_side", f"{tgt}/{key}", text)
+    @staticmethod
+    def texts(path: Path, ledger: Ledger) -> Texts:
+        """Return key -> text of a file.
+
+        Raises:
+            UserError: it is damaged, or holds no text.
+        """
+        raise NotImplementedError
+
+    @staticmethod
+    def document_of(key: str) -> str:
+        """Return the document that a key belongs to, "" where it tells none."""
+        return ""
+
+    @classmethod
+    def rows(cls, src: Path, tgt: Path, ledger: Ledger) -> Iterator[Row]:
+        """Yield what both files have, in the order of the source; what only one has is dropped by name.
+
+        Raises:
+            UserError: the files have no key in common.
+        """
+        src_texts, tgt_texts = cls.texts(src, ledger), cls.texts(tgt, ledger)
+        if not src_texts.keys() & tgt_texts.keys():
+            raise UserError(f"{src} and {tgt} share no {cls.keys}", f"two files with the same {cls.keys}")
+        for key, text in src_texts.items():
+            if key in tgt_texts:
+                yield text, tgt_texts[key], cls.document_of(key)
+            else:
+                drop_row(ledger, "missing_side", f"{src}/{key}", text)
+        for key, text in tgt_texts.items():
+            if key not in src_texts:
+                drop_row(ledger, "missing_side", f"{tgt}/{key}", text)
 
 
 def read_small(path: Path) -> bytes:

@@ -7,61 +7,50 @@ osisID="Gen.1.1">`` around the text; or lines of ``GEN.1.1<TAB>text``. Plain or 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.corpora.common.safe_xml import events, open_xml
-from xling.corpora.parallel.sources import (
-    PAIR_SOURCES,
-    PairReader,
-    PairSource,
-    Row,
-    SourceContext,
-    drop_row,
-)
-from xling.corpora.parallel.sources.units import joined_rows, two_files
+from xling.corpora.parallel.sources import PAIR_SOURCES, drop_row
+from xling.corpora.parallel.sources.units import TwoFiles
 from xling.text.document import Ledger
 from xling.text.files import corpus_reader
 from xling.text.files.compressed import MAX_CELL_BYTES
 
 
 @PAIR_SOURCES.register("verses")
-class Verses(PairReader):
+class Verses(TwoFiles):
     """Two files of numbered verses."""
 
-    @classmethod
-    def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
-        """Return one source of two files."""
-        files = two_files("verses", rest)
-        return [PairSource(f"verses:{rest}", files, lambda ledger: verse_rows(files, ledger))]
+    scheme, keys = "verses", "verse numbers"
 
+    @staticmethod
+    def document_of(key: str) -> str:
+        """Return the book of a verse."""
+        return key.split(".")[0]
 
-def verse_rows(files: tuple[Path, Path], ledger: Ledger) -> Iterator[Row]:
-    """Yield the verses that both files have, in the order of the source; the others are dropped by name."""
-    for number, src, tgt in joined_rows(files, read_verses, "verse numbers", ledger):
-        yield src, tgt, number.split(".")[0]
+    @staticmethod
+    def texts(path: Path, ledger: Ledger) -> dict[str, str]:
+        """Return verse number in capitals -> text; parts of one verse are joined, and lines without a number counted.
 
-
-def read_verses(path: Path, ledger: Ledger) -> dict[str, str]:
-    """Return verse number in capitals -> text; parts of one verse are joined, and lines without a number counted.
-
-    Raises:
-        UserError: the file is damaged or holds no verse.
-    """
-    verses: dict[str, list[str]] = {}
-    if ".xml" in path.suffixes:
-        _read_xml(path, verses, ledger)
-    else:
-        for position, line in enumerate(corpus_reader.read_lines(path, MAX_CELL_BYTES, keep_bad=True)):
-            number, sign, text = line.partition("\t")
-            if sign and not isinstance(line, corpus_reader.BadLine):
-                verses.setdefault(number.upper(), []).append(text)
-            elif line.strip():
-                drop_row(ledger, "malformed", f"{path}/{position}", line)
-    if not verses:
-        raise UserError(f"{path} holds no verse", "XML with seg or verse elements, or NUMBER<TAB>TEXT lines")
-    return {number: " ".join(" ".join(parts).split()) for number, parts in verses.items()}
+        Raises:
+            UserError: the file is damaged or holds no verse.
+        """
+        verses: dict[str, list[str]] = {}
+        if ".xml" in path.suffixes:
+            _read_xml(path, verses, ledger)
+        else:
+            for position, line in enumerate(corpus_reader.read_lines(path, MAX_CELL_BYTES, keep_bad=True)):
+                number, sign, text = line.partition("\t")
+                if sign and not isinstance(line, corpus_reader.BadLine):
+                    verses.setdefault(number.upper(), []).append(text)
+                elif line.strip():
+                    drop_row(ledger, "malformed", f"{path}/{position}", line)
+        if not verses:
+            raise UserError(
+                f"{path} holds no verse", "XML with seg or verse elements, or NUMBER<TAB>TEXT lines"
+            )
+        return {number: " ".join(" ".join(parts).split()) for number, parts in verses.items()}
 
 
 def _read_xml(path: Path, verses: dict[str, list[str]], ledger: Ledger) -> None:
