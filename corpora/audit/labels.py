@@ -8,7 +8,10 @@ pairs.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from importlib.resources import files
 from typing import Any
+
+import yaml
 
 
 @dataclass(frozen=True)
@@ -52,111 +55,14 @@ class Question:
 
 LANGUAGE, VERDICT, KEEP = "language", "verdict", "keep"
 
-_LANGUAGE = Question(
-    LANGUAGE,
-    "Language",
-    (
-        Label("right", "1", "right"),
-        Label("other", "2", "another language", is_wrong_language=True, is_unwanted=True),
-        Label("none", "3", "no language", is_wrong_language=True, is_unwanted=True),
-    ),
-)
-_VERDICT = Question(
-    VERDICT,
-    "Belongs into the corpus (where it was dropped: wrongly)",
-    (Label(KEEP, "8", "belongs"), Label("drop", "9", "does not", is_unwanted=True)),
-    is_verdict=True,
-)
 
-PRESETS: dict[str, tuple[Question, ...]] = {
-    "xling": (
-        _LANGUAGE,
-        Question(
-            "text",
-            "Text",
-            (
-                Label("running", "4", "running text"),
-                Label("boilerplate", "5", "boilerplate", is_unwanted=True),
-            ),
-        ),
-        Question(
-            "more",
-            "And",
-            (
-                Label("adult", "6", "adult", is_unwanted=True),
-                Label("machine", "7", "machine-made", is_unwanted=True),
-            ),
-            takes_many=True,
-        ),
-        _VERDICT,
-    ),
-    "hplt": (
-        Question(
-            LANGUAGE,
-            "Language correct",
-            (
-                Label("1", "1", "most of it"),
-                Label("0", "0", "not most of it", is_wrong_language=True, is_unwanted=True),
-            ),
-        ),
-        Question(
-            "more",
-            "And",
-            (
-                Label("porn", "2", "porn", is_unwanted=True),
-                Label("unnatural", "3", "unnatural", is_unwanted=True),
-                Label("artifacts", "4", "text artifacts"),
-            ),
-            takes_many=True,
-        ),
-    ),
-    "fineweb-c": (
-        Question(
-            "educational",
-            "Educational value",
-            (
-                Label("None", "1", "none"),
-                Label("Minimal", "2", "minimal"),
-                Label("Basic", "3", "basic"),
-                Label("Good", "4", "good"),
-                Label("Excellent", "5", "excellent"),
-                Label("Problematic", "6", "problematic content", is_unwanted=True),
-            ),
-        ),
-        Question(
-            LANGUAGE,
-            "Language",
-            (
-                Label("correct", "7", "correct"),
-                Label("incorrect", "8", "incorrect", is_wrong_language=True, is_unwanted=True),
-            ),
-        ),
-    ),
-    "pairs": (
-        Question(
-            LANGUAGE,
-            "Pair",
-            (
-                Label("CC", "1", "correct, natural"),
-                Label("CB", "2", "correct, boilerplate"),
-                Label("CS", "3", "correct, short"),
-                Label("X", "4", "wrong translation", is_unwanted=True),
-                Label("WL", "5", "wrong language", is_wrong_language=True, is_unwanted=True),
-                Label("NL", "6", "no language", is_wrong_language=True, is_unwanted=True),
-            ),
-        ),
-        Question(
-            "more",
-            "And",
-            (
-                Label("adult", "7", "adult", is_unwanted=True),
-                Label("machine", "a", "machine-translated", is_unwanted=True),
-            ),
-            takes_many=True,
-        ),
-        _VERDICT,
-    ),
-}
+def _questions(entries: list[dict[str, Any]]) -> tuple[Question, ...]:
+    labels = [tuple(Label(**label) for label in entry["labels"]) for entry in entries]
+    return tuple(Question(**{**entry, "labels": of}) for entry, of in zip(entries, labels, strict=True))
+
+
+_TABLE = yaml.safe_load((files(__package__) / "labels.yaml").read_text(encoding="utf-8"))
+PRESETS: dict[str, tuple[Question, ...]] = {name: _questions(entries) for name, entries in _TABLE.items()}
 """Preset -> its questions. Two labels of a preset have different keys."""
 
 Answers = dict[str, list[str]]
