@@ -1,10 +1,11 @@
 """Corpus stages, one file each.
 
 A streaming stage is a frozen dataclass on `Stage`: its fields are its configuration, `name` is its name in
-`STREAMING`, `reasons` says what it drops and why, `examples` shows each reason. Reasons listed in `partial`
-drop a part of a document, for example a paragraph; the others drop the document. A stage that only drops
-implements `Stage.judge`; one that changes text or cuts parts out implements `Stage.edit`. Barriers
-(`paragraphs`, `near_duplicates`, `perplexity.fit_cutoffs`) are functions over the files of all shards.
+`STREAMING`, `reasons` says what it drops and why. Examples of each reason stand in
+``tests/corpora/stages/stage_examples.py``; a stage of another package may have them itself (`Stage.examples`).
+Reasons listed in `partial` drop a part of a document, for example a paragraph; the others drop the document. A
+stage that only drops implements `Stage.judge`; one that changes text or cuts parts out implements `Stage.edit`.
+Barriers (`paragraphs`, `near_duplicates`, `perplexity.fit_cutoffs`) are functions over the files of all shards.
 """
 
 from __future__ import annotations

@@ -16,18 +16,12 @@ from urllib.parse import urlsplit
 
 from xling.core.errors import UserError, unknown
 from xling.corpora.builtin import blocked_sites
-from xling.corpora.stages import STREAMING, Example, Stage
+from xling.corpora.stages import STREAMING, Stage
 from xling.text.document import Document
 from xling.text.words.units import split_units
 
 _PLAIN_HOST = re.compile(r"[a-z0-9.-]+(?=[/?#]|\Z)")
 _URL_WORD = re.compile(r"[^\W_]+")
-_EXAMPLE_LISTS = {
-    "domains.txt": "# sites\nbad.example\nhttps://ok.example/spam/\n",
-    "url_words.txt": "poker\n",
-    "words.txt": "casino\nviagra\npoker\n赌场\n",
-}
-_EXAMPLE_SETTINGS = {"domains": ("domains.txt",), "url_words": ("url_words.txt",), "words": ("words.txt",)}
 
 
 @STREAMING.register("blocklist")
@@ -59,18 +53,6 @@ class Blocklist(Stage):
         "blocked_url_word": "its address holds a blocked word",
         "blocked_words": "its text holds too many blocked words",
     }
-    examples = tuple(
-        Example(reason, text, url, settings=_EXAMPLE_SETTINGS, files=_EXAMPLE_LISTS)
-        for reason, text, url in (
-            ("", "an evening at the casino", "https://ok.example/gambler"),
-            ("listed_site", "fine text", "https://en.22BET.com/news"),
-            ("blocked_domain", "fine text", "https://www.BAD.example:8080/x?y"),
-            ("blocked_domain", "fine text", "https://ok.example/spam/1"),
-            ("blocked_url_word", "fine text", "https://ok.example/poker-night"),
-            ("blocked_words", "Viagra, casino & POKER", ""),
-            ("blocked_words", "欢迎来到赌场" * 3, ""),
-        )
-    )
 
     def __post_init__(self) -> None:
         for kind in self.builtin:

@@ -15,14 +15,13 @@ from typing import Any, ClassVar, TypeAlias
 
 from xling.core.errors import UserError
 from xling.core.output.digests import identity
-from xling.corpora.stages import STREAMING, Example, Stage, Verdict
+from xling.corpora.stages import STREAMING, Stage, Verdict
 from xling.text.document import Document
 from xling.text.files import corpus_reader
 from xling.text.leaks import read as read_leaks
 from xling.text.words.units import split_units
 
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
-_EXAMPLE_FILES = {"evaluation.tsv": "1\tone two three four five six\n2\t委员会下周开会\n"}
 
 
 @STREAMING.register("contamination")
@@ -51,19 +50,6 @@ class Contamination(Stage):
     reasons: ClassVar[dict[str, str]] = {
         "overlap": "it holds a row of a test set, or shares a run of n words with an evaluation file"
     }
-    examples = tuple(
-        Example(
-            reason,
-            text,
-            settings={"files": ("evaluation.tsv",), "n": 5, "min_units": 3},
-            files=_EXAMPLE_FILES,
-        )
-        for reason, text in (
-            ("", "one two three four"),
-            ("overlap", "Before: ONE two, three four five."),
-            ("overlap", "他说委员会下周开会"),
-        )
-    )
 
     def edit(self, doc: Document) -> Verdict:
         """Drop a document with overlap; the ledger notes the overlaps by evaluation file."""

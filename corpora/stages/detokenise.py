@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xling.corpora.stages import STREAMING, Example, Stage, Verdict
+from xling.corpora.stages import STREAMING, Stage, Verdict
 from xling.text.document import Document
 from xling.text.tokenised import tokenised_kind, undo
 
@@ -26,12 +26,6 @@ class Detokenise(Stage):
     name: ClassVar[str] = "detokenise"
     reasons: ClassVar[dict[str, str]] = {"empty": "nothing but marks of a training program"}
     rewrites = True
-    examples = (
-        Example("", "The well @-@ known man did n't come ."),
-        Example("", "The low@@ er@@ ed house ."),
-        Example("", "Plain text, as it is written."),
-        Example("empty", "<s> </s>"),
-    )
 
     def edit(self, doc: Document) -> Verdict:
         """Undo what was done to a document; the ledger notes how many were changed."""

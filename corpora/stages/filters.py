@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from xling.core import languages
 from xling.core.errors import UserError, unknown
 from xling.corpora.builtin.limits import LIMITS_OF_LINE, NUMERIC_LIMITS, Limits, limits_of
-from xling.corpora.stages import STREAMING, Example, Stage, Verdict
+from xling.corpora.stages import STREAMING, Stage, Verdict
 from xling.text.document import LONE, Document
 from xling.text.long_texts import CLOSING, SENTENCE_ENDS
 from xling.text.words.units import CountedUnits, count_units, hash_powers, hash_runs
@@ -34,38 +34,6 @@ _ELLIPSES = ("…", "...", "‥", "……")
 _BULLET_MARKS = tuple("•‣▪▫●○■□►▶◆◇★☆*·-–—※")
 _LOREM_IPSUM = "lorem ipsum"
 _LONG_LINE_WORDS = 100  # fewer are a sentence rather than a document without paragraphs
-
-
-def _examples() -> dict[str, str]:
-    """Return a text of eight lines that every rule accepts, and reason -> a variant that this rule rejects."""
-    words = [a + b + c for a in "bdfgk" for b in "aeiou" for c in ("lmo", "nta", "rsi", "pol")]
-    good_text = "\n".join(" ".join(words[i : i + 12]) + "." for i in range(0, 96, 12))
-    first_line = good_text.partition("\n")[0]
-    return {
-        "": good_text,
-        "too_few_words": " ".join(words[:49]) + ".",
-        "mean_word_length": " ".join("abcdefgh"[i % 8] for i in range(60)) + ".",
-        "symbols": good_text + " # … ... ..." * 4,
-        "few_letters": good_text + " 1999 2000 2001 2002" * 12,
-        "braces": good_text + "{}{}{}{}{}{}{}{}{}{}",
-        "placeholder": good_text + "\nLorem Ipsum dolor.",
-        "bullets": "\n".join("• " + line for line in good_text.split("\n")),
-        "ellipses": good_text.replace(".", "…", 3).replace(".", " …", 2),
-        "repeated_lines": f"{good_text}\n{first_line * 3}\n{first_line * 3}",
-        "unended_lines": good_text.replace(".", ""),
-        "short_lines": good_text.replace(" ", ".\n"),
-        "top_ngram": good_text.replace("\n", " one two one two one two one two.\n"),
-        "repeated_runs": good_text + " " + " ".join(words[3:24]) + " x.",
-    }
-
-
-_EXAMPLES = _examples()
-# Limits of the rules that are off.
-_OPTIONAL_LIMITS = {
-    "braces": {"max_braces": 0.02},
-    "placeholder": {"max_placeholders": 0.0},
-    "short_lines": {"max_short": 0.35},
-}
 
 
 @STREAMING.register("filters")
@@ -102,14 +70,6 @@ class Filters(Stage):
         "repeated_runs": "repeated runs of 5 to 10 words make up too much of the text",
         "few_stop_words": "too few of the words are stop words of the language: a list, a menu, key words",
     }
-    examples = (
-        *(
-            Example(reason, text, settings={"limits": _OPTIONAL_LIMITS.get(reason, {})})
-            for reason, text in _EXAMPLES.items()
-        ),
-        Example("few_stop_words", _EXAMPLES[""], lang="en"),
-        Example("too_many_words", _EXAMPLES[""], settings={"limits": {"max_words": 90}}),
-    )
 
     def __post_init__(self) -> None:
         for lang, changes in self.per_lang.items():

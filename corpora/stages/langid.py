@@ -22,7 +22,7 @@ from xling.corpora.langid.identify import (
     lid176,
     open_identifier,
 )
-from xling.corpora.stages import STREAMING, Example, Stage, Verdict
+from xling.corpora.stages import STREAMING, Stage, Verdict
 from xling.text.document import LONE, Document
 from xling.text.words.han import chinese_form, is_in_script
 
@@ -32,8 +32,6 @@ _NUM_CANDIDATES = 5
 # Score of a language that is not among the candidates of a line, and lines of one that no other line is in.
 _UNSEEN_SCORE, _UNSEEN_LINES = 0.005, 0.3
 _CHARS_PER_POWER, _MAX_LINE_CHARS = 40, 120
-_ENGLISH = "The committee will meet again next week to discuss the new proposals for the public library."
-_SWAHILI = "Kamati itakutana tena wiki ijayo kujadili mapendekezo mapya ya maktaba ya umma katika mji wetu."
 
 
 @STREAMING.register("langid")
@@ -77,20 +75,6 @@ class LangId(Stage):
     }
     partial: ClassVar[frozenset[str]] = frozenset({"paragraphs_in_other_languages"})
     at_once: ClassVar[int] = 128
-    examples = (
-        Example("", f"{_SWAHILI}\n{_ENGLISH}", settings={"langs": ("swh",)}),
-        Example("no_letters", "123 456 !!! 789"),
-        Example("other_language", _ENGLISH, settings={"langs": ("sw",)}),
-        Example("low_score", _SWAHILI, settings={"langs": ("sw",), "threshold": 1.01}),
-        Example(
-            "wrong_script", "委员会下周将再次开会 abc", settings={"langs": ("zh",), "min_script_share": 1.0}
-        ),
-        Example(
-            "paragraphs_in_other_languages",
-            f"{_SWAHILI}\n{_SWAHILI}\n{_ENGLISH}",
-            settings={"langs": ("sw",), "paragraphs": True, "paragraph_chars": 10},
-        ),
-    )
 
     def edits(self, docs: Sequence[Document]) -> Iterator[Verdict]:
         """Identify documents, and cut out their paragraphs in other languages; every language found is noted."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xling.corpora.stages import STREAMING, Example, Stage
-from xling.text.document import LONE, TITLED, Document
+from xling.corpora.stages import STREAMING, Stage
+from xling.text.document import LONE, Document
 
 
 @STREAMING.register("length")
@@ -27,15 +27,6 @@ class Length(Stage):
     reasons: ClassVar[dict[str, str]] = {
         "short": "the text, without its title, has fewer than min_chars characters"
     }
-    examples = (
-        Example("", "t\n" + "x" * 300, form=TITLED),
-        Example("", "x" * 300),
-        Example("", "a sentence.", form=LONE),
-        Example("", "a title\nten chars.", settings={"min_chars": 10}, form=TITLED),
-        Example("short", "t\n" + "x" * 299, form=TITLED),
-        Example("short", "t" * 299),
-        Example("short", "a sentence.", settings={"min_chars": 12}, form=LONE),
-    )
 
     def judge(self, doc: Document) -> str | None:
         """Return why a document is dropped: its text has fewer than ``min_chars`` characters."""

@@ -14,17 +14,8 @@ import numpy as np
 
 from xling.core.errors import UserError
 from xling.corpora.builtin import boilerplate
-from xling.corpora.stages import STREAMING, Example, Stage, Verdict
-from xling.text.document import LONE, TITLED, Document
-
-_MENU = "Home\nAbout us\nNews | Archive\nContact\nLogin\nBasket (0)"
-_TEXT = (
-    "The council met on Tuesday evening to decide how the old bridge over the river will be repaired.\n"
-    "Several members asked for a second opinion, because the first report was written before the flood, and "
-    "nobody has looked at the pillars since then.\n"
-    "The engineers will start in May. Until the work is done, buses take the road along the northern bank."
-)
-_FOOTER = "Share\nTweet\nPrivacy policy\nTerms of use\n© 2024"
+from xling.corpora.stages import STREAMING, Stage, Verdict
+from xling.text.document import LONE, Document
 
 
 @STREAMING.register("lines")
@@ -51,17 +42,6 @@ class Lines(Stage):
     }
     partial: ClassVar[frozenset[str]] = frozenset({"boilerplate"})
     at_once: ClassVar[int] = 64
-    examples = (
-        Example("", f"The old bridge\n{_TEXT}", settings={"sources": ("",)}, form=TITLED),
-        Example("", f"The old bridge\n{_MENU}\n{_FOOTER}"),
-        Example(
-            "boilerplate",
-            f"The old bridge\n{_MENU}\n{_TEXT}\n{_FOOTER}",
-            settings={"sources": ("",)},
-            form=TITLED,
-        ),
-        Example("no_running_text", f"The old bridge\n{_MENU}\n{_FOOTER}", settings={"sources": ("",)}),
-    )
 
     def __post_init__(self) -> None:
         if not 0 < self.threshold < 1:

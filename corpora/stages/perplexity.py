@@ -15,13 +15,12 @@ from typing import ClassVar
 import numpy as np
 
 from xling.core.errors import UserError
-from xling.corpora.stages import PERPLEXITY, STREAMING, Example, Stage
+from xling.corpora.stages import PERPLEXITY, STREAMING, Stage
 from xling.text.document import Document
 from xling.text.lm.model import LanguageModel, load_language_model
 
 HEAD, MIDDLE, TAIL, ALL = "head", "middle", "tail", "all"
 PERCENTILES = (30.0, 60.0)
-_EXAMPLE_SETTINGS = {"head": 200, "tail": 400, "max_perplexity": 1000}
 
 
 @STREAMING.register(PERPLEXITY)
@@ -54,20 +53,6 @@ class Perplexity(Stage):
         "tail": "perplexity from the second cut-off on, a bucket that is not kept",
         "too_perplexing": "perplexity above max_perplexity",
     }
-    examples = tuple(
-        Example(
-            reason, "any text", meta={"perplexity": perplexity}, settings=_EXAMPLE_SETTINGS | {"keep": keep}
-        )
-        for reason, perplexity, keep in (
-            ("", 100, (HEAD,)),
-            ("", 300, (MIDDLE,)),
-            ("", 400, (TAIL,)),
-            ("head", 199.9, (MIDDLE, TAIL)),
-            ("middle", 200, (HEAD, TAIL)),
-            ("tail", 400, (HEAD, MIDDLE)),
-            ("too_perplexing", 1001, (HEAD, MIDDLE, TAIL)),
-        )
-    )
 
     def __post_init__(self) -> None:
         """Check the cut-offs and buckets.

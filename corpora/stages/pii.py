@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
 
-from xling.corpora.stages import STREAMING, Example, Stage, Verdict
+from xling.corpora.stages import STREAMING, Stage, Verdict
 from xling.text.document import Document
 
 EMAIL_MASK, PHONE_MASK, IP_MASK = "[EMAIL]", "[PHONE]", "[IP]"
@@ -49,11 +49,6 @@ class Pii(Stage):
     name: ClassVar[str] = "pii"
     reasons: ClassVar[dict[str, str]] = {"address_list": "more than max_masked addresses and numbers"}
     rewrites = True
-    examples = (
-        Example("", "write to a.b@example.org or call +254 712 345 678"),
-        Example("", "a@b.org c@d.org", settings={"max_masked": 2}),
-        Example("address_list", "a@b.org c@d.org 8.8.8.8", settings={"max_masked": 2}),
-    )
 
     def edit(self, doc: Document) -> Verdict:
         """Mask a document, or drop one that is a list of addresses."""

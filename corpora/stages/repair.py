@@ -14,7 +14,7 @@ from ftfy.badness import badness
 from numpy.typing import NDArray
 
 from xling.corpora.langid.code_pages import CodePages, is_surely_damaged
-from xling.corpora.stages import STREAMING, Example, Stage, Verdict
+from xling.corpora.stages import STREAMING, Stage, Verdict
 from xling.text.document import LONE, Document
 from xling.text.repair import code_points, decode_mojibake, has_mojibake
 from xling.text.tokenised import TOKENISED, tokenised_kind
@@ -62,15 +62,6 @@ class Repair(Stage):
     }
     rewrites = True
     at_once: ClassVar[int] = 64
-    examples = (
-        Example("", "Ã©tÃ© dÃ©jÃ\xa0"),
-        Example("", "abc \ufffd", settings={"max_replacement_ratio": 0.5}),
-        Example("empty", " \n\x00\ufeff "),
-        Example("undecodable", "abc \ufffd"),
-        Example("", "Stanê³a, ¿e cz³owiek myœla³.", settings={"lang": "pl"}),
-        Example("lost_letters", "Des membres de l?Assembl?e sont ?lus."),
-        Example("mojibake", "‡‡Ë†Å¡Ã‚¯¿½‡‡"),
-    )
 
     def edits(self, docs: Sequence[Document]) -> Iterator[Verdict]:
         """Yield the verdict on each document; lines by themselves tell together which code pages they were in."""

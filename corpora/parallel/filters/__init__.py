@@ -1,7 +1,8 @@
 """Filters of sentence pairs, one file each, by name.
 
 A filter is a frozen dataclass of its settings on `PairFilter`, registered in `PAIR_FILTERS`; ``reasons`` says what
-it drops and why, ``examples`` shows each reason, ``values`` names the columns that it leaves with each pair. Its
+it drops and why, ``values`` names the columns that it leaves with each pair. Examples of each reason stand in
+``tests/corpora/parallel/filter_examples.py``; a filter of another package may have ``examples`` itself. Its
 ``judge`` sees a batch of `xling.text.pairs.SCHEMA` and answers with a reason for each pair, null where it may stay.
 A `CorpusFilter` first reduces each batch to ``keys`` and judges those of the whole corpus at once, so that text
 never has to be in memory together.

@@ -14,11 +14,9 @@ import polars as pl
 from xling.core.errors import UserError
 from xling.corpora.parallel.clean import judge
 from xling.corpora.parallel.clean.judge import GROUPS, Judge
-from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairFilter
 
 _load = lru_cache(maxsize=2)(Judge.load)
-_EXAMPLE_SENTENCE = "Carlos Smith showed an expensive hat in Poland on Saturday."
-_MIN_CORPUS = 1500
 _UNRELATED_ODDS = {False: 7.0, True: 5.75}
 """Log odds from which a pair is unrelated, without and with an encoder; both lose equally many clean pairs."""
 
@@ -53,34 +51,6 @@ class Align(PairFilter):
         "disordered": "the words of the target side are in no order",
     }
     values: ClassVar[dict[str, str]] = {"align": "belief that the sides say the same, 0 to 1"}
-    examples = (
-        PairExample("", "The old woman sells fresh bread.", "Die alte Frau verkauft frisches Brot."),
-        PairExample(
-            "",
-            _EXAMPLE_SENTENCE,
-            "Carlos Smith hat am Samstag in Polen einen teuren Hut gezeigt.",
-            corpus=_MIN_CORPUS,
-        ),
-        PairExample(
-            "foreign_words",
-            _EXAMPLE_SENTENCE,
-            "Carlos Smith hat am an expensive hat in Poland on Saturday.",
-            corpus=_MIN_CORPUS,
-        ),
-        PairExample(
-            "unrelated",
-            "Jordan has a factory.",
-            "Thomas Berlin ist älter als Clara Mwangi.",
-            corpus=_MIN_CORPUS,
-        ),
-        PairExample("partial", _EXAMPLE_SENTENCE, "Carlos Smith hat am", corpus=_MIN_CORPUS),
-        PairExample(
-            "disordered",
-            _EXAMPLE_SENTENCE,
-            "Samstag gezeigt. einen am hat Hut in Smith teuren Carlos Polen",
-            corpus=_MIN_CORPUS,
-        ),
-    )
 
     def __post_init__(self) -> None:
         """Reject values that are out of range or do not fit together (UserError)."""

@@ -18,13 +18,9 @@ from xling.corpora.parallel.clean.near_duplicates import (
     text_sums,
     whole_words,
 )
-from xling.corpora.parallel.filters import PAIR_FILTERS, Context, CorpusFilter, PairExample
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, CorpusFilter
 from xling.text.pairs import SIDES, near_duplicate_key
 
-_EARLIER_PAIRS = (("A cat.", "Eine Katze."),)
-_LONG_PAIRS = (("A small cat sleeps in the house.", "Eine kleine Katze schläft im Haus."),)
-_ELISION_PAIRS = (("It's water from a well.", "C'est de l'eau d'un puits."),)
-_UNSPACED_PAIRS = (("He came home late today.", "เขากลับบ้านดึกวันนี้"),)
 _LOOK_BACK = 8  # earlier pairs with an equal side that a pair is compared with
 
 
@@ -53,23 +49,6 @@ class Duplicates(CorpusFilter):
         "src_again": "the source side is that of an earlier pair",
         "tgt_again": "the target side is that of an earlier pair",
     }
-    examples = (
-        PairExample("", "A cat.", "Kater", before=_EARLIER_PAIRS),
-        PairExample("exact_pair", "A cat.", "Eine Katze.", before=_EARLIER_PAIRS),
-        PairExample("near_pair", "A CAT!", "eine Katze 2", before=_EARLIER_PAIRS),
-        PairExample(
-            "word_more", _LONG_PAIRS[0][0], "Eine kleine Katze schläft im im Haus.", before=_LONG_PAIRS
-        ),
-        PairExample("word_more", "A small cat sleeps in house.", _LONG_PAIRS[0][1], before=_LONG_PAIRS),
-        PairExample(
-            "word_more", "It's water from a well.", "C'est de l'eau d'un d'un puits.", before=_ELISION_PAIRS
-        ),
-        PairExample("word_more", _UNSPACED_PAIRS[0][0], "เขากลับบ้านดึกบ้าวันนี้", "en-th", before=_UNSPACED_PAIRS),
-        PairExample("", _UNSPACED_PAIRS[0][0], "วันนี้ผมกลับบ้านค่ำ", "en-th", before=_UNSPACED_PAIRS),
-        PairExample("", _LONG_PAIRS[0][0], "Eine kleine Maus schläft im Haus.", before=_LONG_PAIRS),
-        PairExample("src_again", "A cat.", "Kater", settings={"sides": "src"}, before=_EARLIER_PAIRS),
-        PairExample("tgt_again", "Tom", "Eine Katze.", settings={"sides": "either"}, before=_EARLIER_PAIRS),
-    )
 
     def keys(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
         """64-bit hashes of both sides, as they are, by their letters and by their words; collisions are negligible."""

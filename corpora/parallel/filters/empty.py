@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import polars as pl
 
-from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairFilter, first_reason
 from xling.text.pairs import SIDES, near_duplicate_key
 
 _FIRST_CHARS = 40  # characters
@@ -30,14 +30,6 @@ class Empty(PairFilter):
         "empty_tgt": "the target side has no letter or digit",
         "identical": "both sides have the same letters: not translated",
     }
-    examples = (
-        PairExample("", "House", "Haus"),
-        PairExample("empty_src", "", "Haus"),
-        PairExample("empty_src", "...", "Haus"),
-        PairExample("empty_tgt", "House", " "),
-        PairExample("identical", "Not translated!", "not translated"),
-        PairExample("", "Berlin", "Berlin", settings={"identical": False}),
-    )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
         """Return the reason to drop each pair, null for pairs that stay."""

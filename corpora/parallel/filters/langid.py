@@ -15,7 +15,7 @@ from xling.core.languages import Language
 from xling.corpora.langid import south_slavic
 from xling.corpora.langid.identify import SURE_SCORE
 from xling.corpora.parallel.clean.declared_language import DeclaredLanguage
-from xling.corpora.parallel.filters import PAIR_FILTERS, REPAIRS, Context, PairExample, PairFilter
+from xling.corpora.parallel.filters import PAIR_FILTERS, REPAIRS, Context, PairFilter
 from xling.corpora.parallel.filters.repair import exchange_sides
 from xling.corpora.stages.langid import identify
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 _SAMPLE_TEXTS = 1500
 _FIRST_CHARS = 48  # characters; most lines show their language by then
-_ENGLISH, _GERMAN = "The old woman sells fresh bread.", "Die alte Frau verkauft frisches Brot."
-_FRENCH = "La vieille femme vend du pain frais."
 _MIN_COUNT, _MIN_TRUST, _MIN_SHARE, _MIN_WORDS = 2, 0.98, 0.5, 2
 _MAX_TRUSTED_WORDS = 1500
 _FAULT_COLUMN, _SWAPPED_COLUMN = "langid_fault", "langid_turned"
@@ -67,13 +65,6 @@ class PairLangId(PairFilter):
     values: ClassVar[dict[str, str]] = {
         "langid": "standard deviations of the worse side from the middle of the file, negative towards another language"
     }
-    examples = (
-        PairExample("", _ENGLISH, _GERMAN),
-        PairExample("other_src", _FRENCH, _GERMAN),
-        PairExample("other_tgt", _ENGLISH, _FRENCH),
-        PairExample("", _GERMAN, _ENGLISH),
-        PairExample("swapped", _GERMAN, _ENGLISH, settings={"swap": False}),
-    )
 
     def __post_init__(self) -> None:
         """Check what types cannot say (UserError)."""

@@ -9,7 +9,7 @@ import polars as pl
 
 from xling.core.errors import UserError
 from xling.core.languages import Language
-from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairFilter, first_reason
 
 # Characters that say what 100 characters of an alphabetic script say.
 _LETTERS_PER_CHARACTER = {
@@ -54,21 +54,6 @@ class Length(PairFilter):
     values: ClassVar[dict[str, str]] = {
         "length_ratio": "length of the longer side for one of the shorter, as the filter counts"
     }
-    examples = (
-        PairExample("", "I had three dogs.", "Ich hatte drei Hunde."),
-        PairExample(
-            "", "The old woman sells fresh bread in the village.", "老妇人在村里卖新鲜面包。", "en-zh"
-        ),
-        PairExample("too_short", "I", "x"),
-        PairExample("too_long", "word " * 500, "Wort " * 500),
-        PairExample("ratio", "I came home late yesterday and went to bed.", "Ich kam."),
-        PairExample(
-            "ratio",
-            "The old woman sells fresh bread in the village.",
-            "老妇人在村里卖新鲜面包。" * 4,
-            "en-zh",
-        ),
-    )
 
     def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
         """Return the pairs with the columns that this filter measures."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import polars as pl
 
-from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairFilter, first_reason
 
 
 @PAIR_FILTERS.register("long_words")
@@ -26,10 +26,6 @@ class LongWords(PairFilter):
     values: ClassVar[dict[str, str]] = {
         "longest_word": "characters of the longest word, in a language with spaces"
     }
-    examples = (
-        PairExample("", "a long address: http://www.example.org/" + "b" * 41, "ein Wort"),
-        PairExample("long_word", "a " + "b" * 41, "ein Wort"),
-    )
 
     def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
         """Return the pairs with the columns that this filter measures."""

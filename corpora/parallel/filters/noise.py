@@ -8,7 +8,7 @@ from typing import ClassVar
 import polars as pl
 
 from xling.core.languages import Language
-from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairFilter, first_reason
 from xling.text import repair
 from xling.text.words.sentence_ends import ALL_ENDS, SENTENCE_ENDS
 
@@ -70,40 +70,6 @@ class Noise(PairFilter):
         "letters": "smallest share of a side's characters that are letters, marks or spaces",
         "marks_off": "difference in the number of sentence marks",
     }
-    examples = (
-        PairExample("", "I will <3 you", "Ich werde dich <3"),
-        PairExample("", "USA", "die USA"),
-        PairExample("", "I will come.", "می\u200cآیم.", "en-fa"),
-        PairExample("", "See x.org/a?b=c now", "Siehe x.org/a?b=c jetzt"),
-        PairExample("invisible", "It is late.", "Es ist\x07 spät."),
-        PairExample("invisible", "It is late.", "Es ist\u200b spät."),
-        PairExample("lost_letters", "It is late.", "Es ist sp?t."),
-        PairExample("lost_letters", "It is big.", "Es ist ?ppig."),
-        PairExample("lost_letters", "He blamed me for it.", "Il me l'a reproch?.", "en-fr"),
-        PairExample("", "He asked: where?", "Er fragte: wo? ..."),
-        PairExample("letter_spaced", "It is late now", "E s  i s t  s p ä t"),
-        PairExample("markup", "It is late.", "[b]Es ist spät.[/b]"),
-        PairExample("markup", "It is late.", ".main { color: #fff; margin: 0 } Es ist spät."),
-        PairExample("mojibake", "It is a cafÃ© here.", "Es ist ein Café."),
-        PairExample("mojibake", "Itâ€™s late.", "Es ist spät."),
-        PairExample("markup", "<b>Bold</b> word", "ein fettes Wort"),
-        PairExample("markup", "Fish &amp; chips", "Fisch und Pommes"),
-        PairExample("few_letters", "12 34 -- 56 ##", "zwölf und mehr"),
-        PairExample("", "30 June 2021.", "30 Haziran 2021.", "en-tr"),
-        PairExample("few_letters", "30/06/2021 12:45:07 it", "30/06/2021 12:45:07 es"),
-        PairExample("", "'Is it right?,' he asked.", "„Ist es richtig?“, fragte er."),
-        PairExample("casing", "STOP AT ONCE", "Halt sofort an"),
-        PairExample("", "He met J. R. R. T. at 3.5 p.m.", "Er traf ihn um halb vier."),
-        PairExample(
-            "punctuation", "It is late now, let us go.", "Es ist spät, gehen wir nach Hause. !!! ***"
-        ),
-        PairExample("", "It is. It was. It is. It was. It is.", "है। था। है। था। है।", "en-hi"),
-        PairExample("", "It is. It was. It is. It was. It is.", "ہے۔ تھا۔ ہے۔ تھا۔ ہے۔", "en-ur"),
-        PairExample(
-            "", "10 sq km, 20 sq km, 30 sq km and 40 sq km", "10 кв. км, 20 кв. км, 30 кв. км и 40 кв. км"
-        ),
-        PairExample("punctuation", "One. Two. Three. Four. Five.", "Eins zwei drei vier fünf."),
-    )
 
     def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
         """Return the pairs with the columns that this filter measures."""

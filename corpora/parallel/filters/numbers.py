@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from xling.core.languages import Language
-from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairFilter, first_reason
 
 _URL = r"(?:https?://|www\.)[^\s/)\]>\"']+|[\w.+-]+@[\w-]+\.[\w.]+"
 
@@ -89,49 +89,6 @@ class Numbers(PairFilter):
         "url_mismatch": "a web or mail address stands on one side only, or differs",
     }
     values: ClassVar[dict[str, str]] = {"numbers_alone": "numbers that one side has and the other lacks"}
-    examples = (
-        PairExample("", "It cost 1,500 euros in 1999.", "Es kostete 1.500 Euro im Jahr 1999."),
-        PairExample("", "I have 3 dogs.", "Ich habe drei Hunde."),
-        PairExample("", "See https://www.example.org/a", "Siehe http://example.org/a"),
-        PairExample("", "Built in 1998.", "१९९८ में बना.", "en-hi"),
-        PairExample("", "It was played 77,000 times.", "77,000回プレイされた。", "en-ja"),
-        PairExample("", "It was played 77,000 times.", "7万7000回プレイされた。", "en-ja"),
-        PairExample("", "Music of the 1980s", "Musik der 80er"),
-        PairExample("", "1.5 million at 3 p.m.", "1 500 000 um 15 Uhr"),
-        PairExample(
-            "", "More than 1,000 died, 52 of them in March.", "1000人以上が死亡、3月に52人。", "en-ja"
-        ),
-        PairExample("", "The 19th century: 85 mph over 385 miles", "1800-luku: 136 km/h ja 620 km", "en-fi"),
-        PairExample("", "It rose to 2.3 % in 2021, after 5 %.", "3395- Ɖò xwè 2021 mɛ 5%", "en-fon"),
-        PairExample("", "In May 2014 he left.", "በግንቦት 2006 ሄደ።", "en-am"),
-        PairExample("", "It began in 2020.", "เริ่มในปี 2563", "en-th"),
-        PairExample("", "On July 29, 1954, he left.", "2 9 जुलाई, 1 9 54 को वह चला गया।", "en-hi"),
-        PairExample("", "Up to 10 inches, at 85 mph", "Jopa 250 millimetriä, 38 m/s", "en-fi"),
-        PairExample("", "1 to 2 inches, up to 4 inches", "2,5 bis 5 cm, bis zu 10 cm"),
-        PairExample("number_mismatch", "In May 2014 he left.", "በግንቦት 2001 ሄደ።", "en-am"),
-        PairExample(
-            "number_mismatch", "From 1 to 2 inches to 4 inches", "Từ 1 đến 2 inch đến 6 inch", "en-vi"
-        ),
-        PairExample("number_mismatch", "Six metres (18 feet)", "Sechs Meter (19 Fuß)"),
-        PairExample("number_mismatch", "40 stayed in the yard", "48 blieben auf dem Hof"),
-        PairExample("number_mismatch", "It may be 0.", "Es kann 5 sein."),
-        PairExample("number_mismatch", "In 2021 it began.", "0021 begann es."),
-        PairExample("number_mismatch", "1.2 x 1012", "1.2 x 1019"),
-        PairExample("number_mismatch", "On June 2, 2002", "Le 6 juin 2002", "en-fr"),
-        PairExample("number_mismatch", "In May 2014 he left.", "Im Mai 2006 ging er.", "en-de"),
-        PairExample("number_mismatch", "3) In 2021", "4) En 2021", "en-fr"),
-        PairExample("number_mismatch", "15-year-old Ann", "Ann (16)", "en-fr"),
-        PairExample("number_mismatch", "Livingston 1 - 0 Rangers", "Livingston 9 - 0 Rangers"),
-        PairExample("number_mismatch", "From 2 to 4 inches", "De 5 à 4 pouces", "en-fr"),
-        PairExample("number_mismatch", "Katrina (1967) came", "Katrina (1964) kam"),
-        PairExample("number_mismatch", "On 3 August", "4. August"),
-        PairExample("number_mismatch", "Between 25 and 30 people", "Zwischen 52 und 30 Personen"),
-        PairExample("number_mismatch", "I have 3 dogs.", "Ich habe 4 Hunde."),
-        PairExample("number_mismatch", "It happened in 1984.", "Es geschah 1948."),
-        PairExample("number_mismatch", "Pages 12, 13 and 14.", "Einige Seiten."),
-        PairExample("url_mismatch", "See www.example.org now.", "Siehe dort."),
-        PairExample("url_mismatch", "Write to a@b.org now.", "Schreib an c@d.org."),
-    )
 
     def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
         """Return the pairs with the columns that this filter measures."""

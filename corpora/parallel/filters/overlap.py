@@ -18,7 +18,7 @@ from xling.corpora.parallel.clean.near_duplicates import (
     text_sums,
     whole_words,
 )
-from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairFilter, first_reason
 from xling.corpora.stages.contamination import StampedPath, texts_of, with_time_stamps
 from xling.text.leaks import read as read_leaks
 from xling.text.pairs import near_duplicate_key
@@ -47,23 +47,6 @@ class Overlap(PairFilter):
         "heldout_src": "the source side is a sentence of a dev or test set",
         "heldout_tgt": "the target side is a sentence of a dev or test set",
     }
-    examples = (
-        PairExample("", "Yes!", "Ja!", heldout=("Yes!",)),
-        PairExample("heldout_src", "A sentence of the test.", "Etwas", heldout=("a SENTENCE, of the test",)),
-        PairExample(
-            "heldout_src",
-            "One more a sentence of the test.",
-            "Etwas",
-            heldout=("one a SENTENCE, of the test",),
-        ),
-        PairExample("", "One more a text of the test.", "Etwas", heldout=("one a SENTENCE, of the test",)),
-        PairExample(
-            "heldout_tgt",
-            "A sentence of the test.",
-            "Ein Satz aus dem Test.",
-            heldout=("Ein Satz aus dem Test",),
-        ),
-    )
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
         """Return the reason to drop each pair, null for pairs that stay."""

@@ -10,7 +10,7 @@ import polars as pl
 from xling.core.languages import Language
 from xling.corpora.langid.code_pages import WrongCodePage
 from xling.corpora.parallel.clean.declared_language import own_scripts
-from xling.corpora.parallel.filters import PAIR_FILTERS, REPAIRS, Context, PairExample, PairFilter
+from xling.corpora.parallel.filters import PAIR_FILTERS, REPAIRS, Context, PairFilter
 from xling.corpora.parallel.filters.script import letters_of
 from xling.text import repair
 from xling.text.pairs import SIDES
@@ -43,11 +43,6 @@ class Repair(PairFilter):
 
     name: ClassVar[str] = "repair"
     reasons: ClassVar[dict[str, str]] = {}
-    examples = (
-        PairExample("", "Fish &amp; chips", "Fisch und Pommes"),
-        PairExample("", "It is late.", "Es ist spÃ¤t."),
-        PairExample("", "Это дом.", "This is a house.", "en-ru"),
-    )
 
     def repaired(self, pairs: pl.DataFrame, context: Context) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the pairs with texts put right, and what was changed."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import polars as pl
 
-from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter, first_reason
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairFilter, first_reason
 from xling.text.words.units import hash_runs
 
 if TYPE_CHECKING:
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 _RUN_CHARS, _FAULT_COLUMN = 5, "repetition_fault"
 _LONG_RUN = 16
 """Characters of a run that no phrase of a list fills ("..., the son of"), but every text that repeats itself does."""
-_LONG_REPETITION = (
-    "the son of Jose, the son of Eliezer, the son of Jorim, the son of Matthat, the son of Levi"
-)
 _MIN_DISTINCT_WORDS = 0.9  # distinct words a word, above which nothing can be repeated
 
 
@@ -47,16 +44,6 @@ class Repetition(PairFilter):
     values: ClassVar[dict[str, str]] = {
         "distinct": "smallest share of distinct runs of five characters of a side; 1 where hardly a word occurs twice"
     }
-    examples = (
-        PairExample("", "Row, row, row your boat", "Ruder, ruder, ruder dein Boot"),
-        PairExample("", "The dead will be buried in Bangkok today.", "ผู้เสียชีวิตจะถูกฝังในกรุงเทพวันนี้", "en-th"),
-        PairExample(
-            "", _LONG_REPETITION, "بن يوسي بن أليعازر بن يوريم بن متثات بن لاوي بن شمعون بن يهوذا", "en-ar"
-        ),
-        PairExample("repeated", "no no no no no no no no", "nein das will ich ja gar nicht"),
-        PairExample("repeated", "We eat rice every day.", "เรากินข้าว" * 5, "en-th"),
-        PairExample("repeated", "We eat rice every day.", "ကျွန်ုပ်တို့" * 4, "en-my"),
-    )
 
     def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
         """Return the pairs with the columns that this filter measures."""

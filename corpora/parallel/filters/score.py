@@ -11,9 +11,7 @@ import polars as pl
 
 from xling.core.errors import unknown
 from xling.corpora.parallel.clean import score_threshold
-from xling.corpora.parallel.filters import PAIR_FILTERS, Context, CorpusFilter, PairExample, first_reason
-
-_EARLIER_PAIRS = (("A cat.", "Eine Katze."),)
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, CorpusFilter, first_reason
 
 
 @PAIR_FILTERS.register("score")
@@ -40,14 +38,6 @@ class Score(CorpusFilter):
         "low_score": "the score is under the threshold",
         "below_top_k": "enough pairs have higher scores",
     }
-    examples = (
-        PairExample("", "A cat.", "Eine Katze.", settings={"threshold": 0.3}, score=0.5),
-        PairExample("", "A cat.", "Eine Katze.", settings={"threshold": 0.3, "top_k": 1}),
-        PairExample("low_score", "A cat.", "Eine Katze.", settings={"threshold": 0.3}, score=0.1),
-        PairExample(
-            "below_top_k", "A cat.", "Eine Katze.", settings={"top_k": 1}, before=_EARLIER_PAIRS, score=0.5
-        ),
-    )
 
     def keys(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
         """Return the model score of each pair, the key that `judge` reads."""

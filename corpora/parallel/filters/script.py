@@ -10,7 +10,7 @@ import polars as pl
 
 from xling.core.languages import Language
 from xling.corpora.parallel.clean.declared_language import SECOND_SCRIPTS
-from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairExample, PairFilter
+from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairFilter
 from xling.text.words.han import chinese_form
 
 _LETTERS_OF_SCRIPTS = {
@@ -48,20 +48,6 @@ class Script(PairFilter):
     values: ClassVar[dict[str, str]] = {
         "foreign_letters": "largest share of a side's characters that are letters of other scripts"
     }
-    examples = (
-        PairExample("", "The USA and the EU", "США и ЕС, и NATO", "en-ru"),
-        PairExample(
-            "",
-            "Daniel Sturridge saved Liverpool from Chelsea",
-            "Daniel Sturridge ช่วย Liverpool จาก Chelsea",
-            "en-th",
-        ),
-        PairExample("script_tgt", "He saved his team from a loss", "ช่วย his team from a loss", "en-th"),
-        PairExample("", "The house is big.", "Уй катта.", "en-uz"),
-        PairExample("script_tgt", "The library opens at nine.", "圖書館九點開門。", "en-zh"),
-        PairExample("script_src", "Дом очень большой.", "Das Haus ist groß."),
-        PairExample("script_tgt", "The house is big.", "Дом очень большой."),
-    )
 
     def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
         """Return the pairs with the columns that this filter measures."""

@@ -1,4 +1,4 @@
-"""What every pair filter promises, by its own examples."""
+"""What every pair filter promises, by examples of each."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tests.corpora.parallel.filter_examples import examples_of
 from xling.corpora.parallel import chain
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, CorpusFilter, PairExample
 from xling.corpora.toyworld import para
@@ -15,7 +16,7 @@ from xling.text.document import Ledger
 from xling.text.pairs import SCHEMA, make_batch
 
 NAMES = sorted(PAIR_FILTERS)
-CASES = [(name, number) for name in NAMES for number in range(len(PAIR_FILTERS[name].examples))]
+CASES = [(name, number) for name in NAMES for number in range(len(examples_of(name)))]
 
 
 def reasons(name: str, example: PairExample, folder: Path) -> list[str | None]:
@@ -45,7 +46,7 @@ def test_contract(name: str) -> None:
     assert dataclasses.is_dataclass(cls)
     assert cls.__dataclass_params__.frozen  # type: ignore[attr-defined]
     assert all(cls.reasons.values())
-    assert {example.reason for example in cls.examples} == {"", *cls.reasons}
+    assert {example.reason for example in examples_of(name)} == {"", *cls.reasons}
     empty = make_batch({"src": [], "tgt": []}, "test")
     context = Context.of_pair("en-de")
     made = cls()  # every setting has a default
@@ -55,7 +56,7 @@ def test_contract(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "number"), CASES)
 def test_each_example_meets_its_reason_and_no_other(name: str, number: int, tmp_path: Path) -> None:
-    example = PAIR_FILTERS[name].examples[number]
+    example = examples_of(name)[number]
     *before, last = reasons(name, example, tmp_path)
     assert sum(map(bool, before)) <= 0.01 * example.corpus
     assert last == (example.reason or None)

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.corpora.parallel.filter_examples import examples_of
 from xling.core.errors import UserError
 from xling.corpora.parallel import chain
 from xling.corpora.parallel.clean import score_threshold
@@ -137,7 +138,7 @@ def test_everything_that_enters_is_kept_or_counted():
     made = chain.build(chain.DEFAULT_FILTERS, {}, Context.of_pair("en-de"))
     pairs = [
         *para("en", "de", 200, 1),
-        *((e.src, e.tgt) for cls in PAIR_FILTERS.values() for e in cls.examples),
+        *((e.src, e.tgt) for name in PAIR_FILTERS for e in examples_of(name)),
     ]
     table = make_batch({"src": [p[0] for p in pairs], "tgt": [p[1] for p in pairs]}, "t")
     ledger = Ledger()
@@ -219,9 +220,7 @@ def test_runs_of_thousands_of_digits_are_compared():
 def test_what_was_measured_is_not_measured_again(name):
     """Judging with the columns of a filter or without them says the same."""
     context = Context.of_pair("en-de")
-    pairs = [(e.src, e.tgt) for e in PAIR_FILTERS[name].examples if e.pair == "en-de"] + list(
-        para("en", "de", 30, 1)
-    )
+    pairs = [(e.src, e.tgt) for e in examples_of(name) if e.pair == "en-de"] + list(para("en", "de", 30, 1))
     table = make_batch({"src": [p[0] for p in pairs], "tgt": [p[1] for p in pairs]}, "t")
     item = PAIR_FILTERS[name]().fitted(table, context)
     measured = item.measured(table, context)

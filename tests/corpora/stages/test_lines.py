@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.corpora.crawl import SENTENCES, sentences
 from tests.corpora.examples import record_of
+from tests.corpora.stages.stage_examples import FOOTER, MENU, TEXT
 from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
 from xling.corpora.builtin import boilerplate
@@ -21,17 +22,17 @@ from xling.corpora.fit.boilerplate import LinesTrainConfig, Page, run, score
 from xling.corpora.inspect import why
 from xling.corpora.langid import ngrams
 from xling.corpora.mono import MonoConfig
-from xling.corpora.stages.lines import _FOOTER, _MENU, _TEXT, Lines
+from xling.corpora.stages.lines import Lines
 from xling.text.document import TITLED, Document, Ledger
 
 LINE = st.text(
     st.characters(codec="utf-8", exclude_characters="\n"), min_size=1, max_size=40
 ) | st.sampled_from(
-    [*_MENU.split("\n"), *_TEXT.split("\n"), "你好，世界。", "เด็ก ๆ ไปโรงเรียน", "12.3.2024", "»", "𠀀𠀁"]
+    [*MENU.split("\n"), *TEXT.split("\n"), "你好，世界。", "เด็ก ๆ ไปโรงเรียน", "12.3.2024", "»", "𠀀𠀁"]
 )
 PAGES = st.lists(st.lists(LINE, min_size=1, max_size=12).map("\n".join), min_size=1, max_size=5)
 EVERY: dict[str, Any] = {"sources": ("",), "min_chars": 1}
-ARTICLE = [paragraph for _ in range(3) for paragraph in _TEXT.split("\n")]
+ARTICLE = [paragraph for _ in range(3) for paragraph in TEXT.split("\n")]
 
 
 @settings(max_examples=60, deadline=None)
@@ -61,13 +62,13 @@ def test_menus_go_and_text_stays_in_every_script(lang: str) -> None:
 
 
 def test_only_the_named_sources_are_judged() -> None:
-    text = f"The old bridge\n{_MENU}\n{_TEXT}\n{_FOOTER}"
+    text = f"The old bridge\n{MENU}\n{TEXT}\n{FOOTER}"
     uris = ("wiki:a", "wet:b", "text:c", "cc:d")
     docs = [Document(str(i), text, source=uri, form=TITLED) for i, uri in enumerate(uris)]
     ledger = Ledger()
     kept = {doc.source: doc.text for doc in Lines()(docs, ledger)}
     assert kept["wiki:a"] == kept["text:c"] == text
-    assert kept["wet:b"] == kept["cc:d"] == f"The old bridge\n{_TEXT}"
+    assert kept["wet:b"] == kept["cc:d"] == f"The old bridge\n{TEXT}"
     assert ledger.dropped == {("lines", "boilerplate"): 2}
 
 
@@ -115,9 +116,9 @@ def _response(url: str, html: str) -> bytes:
 
 def _html(number: int) -> str:
     order = np.random.default_rng(number).permutation(len(ARTICLE))
-    menu = "".join(f"<li><a href='/{i}'>{item}</a></li>" for i, item in enumerate(_MENU.split("\n")))
+    menu = "".join(f"<li><a href='/{i}'>{item}</a></li>" for i, item in enumerate(MENU.split("\n")))
     body = "".join(f"<p>{number} {ARTICLE[i]}</p>" for i in order)
-    foot = "".join(f"<li><a href='/x'>{item}</a></li>" for item in _FOOTER.split("\n"))
+    foot = "".join(f"<li><a href='/x'>{item}</a></li>" for item in FOOTER.split("\n"))
     return (
         f"<html><head><title>T</title></head><body><nav><ul>{menu}</ul></nav><main><article><h1>Bridge {number}</h1>"
         f"{body}</article></main><footer><ul>{foot}</ul></footer></body></html>"
@@ -134,7 +135,7 @@ def test_a_model_is_trained_from_a_raw_crawl_and_a_build_with_it_explains_itself
     assert made.counts["held_out"]["precision"] > 0.95 < made.counts["held_out"]["recall"]
     assert made.counts["held_out"]["precision without cleaning"] < 0.95
     assert run(train) == made
-    text = f"The old bridge\n{_MENU}\n{_TEXT}\n{_FOOTER}"
+    text = f"The old bridge\n{MENU}\n{TEXT}\n{FOOTER}"
     (tmp_path / "a.wet").write_bytes(record_of("conversion", text.encode()))
     settings = {"lines": {"model": str(tmp_path / "model" / "lines.npz"), "min_chars": 100}}
     cfg = MonoConfig(

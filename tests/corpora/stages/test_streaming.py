@@ -1,4 +1,4 @@
-"""What every streaming stage promises, by its own examples: reasons, order, a balanced ledger, idempotence."""
+"""What every streaming stage promises, by examples of each: reasons, order, a balanced ledger, idempotence."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.corpora.stages.stage_examples import examples_of
 from xling.core.settings import config
 from xling.corpora.stages import STREAMING, Example, Stage
 from xling.corpora.stages.lines import Lines
 from xling.text.document import TITLED, Document, Ledger
 
 NAMES = sorted(STREAMING)
-CASES = [(name, number) for name in NAMES for number in range(len(STREAMING[name].examples))]
-EXAMPLE_TEXTS = sorted({example.text for name in NAMES for example in STREAMING[name].examples})
-URLS = sorted({example.url for name in NAMES for example in STREAMING[name].examples})
+CASES = [(name, number) for name in NAMES for number in range(len(examples_of(name)))]
+EXAMPLE_TEXTS = sorted({example.text for name in NAMES for example in examples_of(name)})
+URLS = sorted({example.url for name in NAMES for example in examples_of(name)})
 LINE = st.sampled_from(
     [
         "The cat sat on the mat.",
@@ -46,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @cache
 def stage_of(name: str, number: int, folder: Path) -> Stage:
     """The stage of an example with its settings; the example's files are written below ``folder``."""
-    example = STREAMING[name].examples[number]
+    example = examples_of(name)[number]
     paths = {file: str(folder / f"{name}-{number}-{file}") for file in example.files}
     for file, text in example.files.items():
         Path(paths[file]).write_text(text, encoding="utf-8")
@@ -76,13 +77,13 @@ def test_contract(name: str) -> None:
     assert stage.reasons
     assert all(stage.reasons.values())
     assert stage.partial <= set(stage.reasons)
-    assert {example.reason for example in stage.examples} == {"", *stage.reasons}
+    assert {example.reason for example in examples_of(name)} == {"", *stage.reasons}
     stage()  # every setting has a default
 
 
 @pytest.mark.parametrize(("name", "number"), CASES)
 def test_each_example_meets_its_reason_and_no_other(name: str, number: int, folder: Path) -> None:
-    example, ledger = STREAMING[name].examples[number], Ledger()
+    example, ledger = examples_of(name)[number], Ledger()
     kept = list(stage_of(name, number, folder)([document(example)], ledger))
     assert dict(ledger.dropped) == ({(name, example.reason): 1} if example.reason else {})
     assert len(kept) == (example.reason in {"", *STREAMING[name].partial})
