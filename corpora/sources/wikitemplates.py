@@ -9,9 +9,12 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
+
+import yaml
 
 BAR, SIGN = "\x06", "\x07"
 """What stands for ``|`` and ``=`` of a text while templates are read."""
@@ -93,95 +96,16 @@ def text_of(name: str, arguments: Arguments, page: Page) -> str | None:
     return "" if _SILENT.match(name) else None
 
 
-# Number of the argument that is shown.
-_POSITIONS = {
-    **dict.fromkeys((
-        "nowrap", "nobr", "nobreak", "nwr", "j", "formatnum", "small", "smaller", "big", "large", "abbr", "abbrlink",
-        "tooltip",
-        "bidi", "unicode", "mvar", "math", "var", "sc", "smallcaps", "nihongo", "nihongo2", "nihongo3", "ruby", "le",
-        "仮リンク",
-        "em", "strong", "bold", "italic", "i", "b", "visible anchor", "vanchor", "lc", "uc", "sup", "sub", "mono",
-        "code", "kbd",
-        "tt", "samp", "nobold", "noitalic", "normal", "linktext", "not a typo", "as written", "proper name", "typo",
-        "sic",
-        "highlight", "nts", "number", "num", "fmtn", "chem2", "ce", "flag", "flagu", "flagcountry", "noflag",
-        "lit", "gloss", "bibleref", "読み仮名", "ルビ", "補助漢字フォント", "jis2004", "jis2004フォント", "要出典範囲",
-        "要検証範囲", "référence nécessaire", "refnec", "référence insuffisante", "passage évasif", "refsou", "quand",
-        "terme défini",
-        "exp", "ind", "petite", "latin", "s", "число", "comment", "latein", "esd", "duration", "term",
-        "angbr", "angle bracket", "key", "char",
-        "hebr", "arab", "grc", "polytonic", "translation", "trans", "fett",
-        "citation needed span", "cn-span", "clarify span", "fact span", "disputed inline span", "dubious span",
-    ), 1),
-    **dict.fromkeys((
-        "lang", "langx", "langue", "sprache", "dil", "språk", "język", "idioma", "lingua", "taal", "lang2", "langnf",
-        "wikt-lang",
-        "color", "colour", "font color", "fontcolor", "fgcolor", "text color", "coloured text", "farbe", "couleur",
-        "en langue",
-        "言語", "langwithname", "taal2", "nyelv", "語言",
-    ), 2),
-    **dict.fromkeys(("transl", "transliteration", "tlit", "script", "script/hebrew", "script/arabic", "translit"), -1),
-    "tsl": 3, "unicode fonts": 1, "nihongo4": 1, "sort": -1,
-}  # fmt: skip
-_PREFIXES = {
-    "lang-": 1, "link-": 1, "internal link helper/": 1, "k-": 1, "zitat-": 1, "script/": -1, "لغة-": 1, "lang ": 1,
-    "нп": 1,
-    "не переведено": 1, "nobr ": 1,
-}  # fmt: skip
-_CONSTANTS = {
-    "!": BAR, "=": SIGN, "'": "’", "·": "·", "•": "•", "*": "•", "dot": "·", "bull": "•", "nbsp": " ", "sp": " ",
-    "spaces": " ",
-    "snd": " – ", "spnd": " – ", "spaced ndash": " – ", "spaced en dash": " – ", "ndash": "–", "en dash": "–",
-    "endash": "–",
-    "mdash": "—", "em dash": "—", "emdash": "—", "spaced mdash": " — ", "—": "—", "–": "–", "okina": "ʻ", "ayin": "ʿ",
-    "hamza": "ʾ",
-    "'s": "’s", "ellipsis": "…", "...": "…", "etc.": "etc.", ",": ",", "av jc": "av. J.-C.",
-    "apr jc": "apr. J.-C.",
-    "ad": "AD", "bc": "BC", "bce": "BCE", "ce.": "CE", "тыс": "тыс.", "млн": "млн", "млрд": "млрд", "тире": " — ",
-    "break": "\n",
-    "br": "\n", "pb": "\n", "paragraph break": "\n", "clear": "", "-": "", "°": "°", "°c": "°C", "shy": "",
-    "zwj": "\u200d",
-    "zwnj": "\u200c", "zwsp": "", "wbr": "", "minus": "−", "times": "×", "half": "1/2", "(": "{{", ")": "}}",
-    "pipe": BAR,
-}  # fmt: skip
-_CURRENCIES = {
-    "us$": "US$", "usd": "US$", "$": "$", "gbp": "£", "£": "£", "eur": "€", "euro": "€", "€": "€", "jpy": "¥", "¥": "¥",
-    "jp¥": "¥", "inr": "₹",
-    "₹": "₹", "rs": "Rs.", "a$": "A$", "aud": "A$", "c$": "C$", "cad": "C$", "nz$": "NZ$", "nzd": "NZ$", "hk$": "HK$",
-    "cny": "¥",
-    "cn¥": "CN¥", "chf": "CHF ", "krw": "₩", "₩": "₩", "rub": "₽", "r$": "R$", "brl": "R$", "php": "₱", "₱": "₱",
-    "ngn": "₦", "₦": "₦",
-    "idr": "Rp", "try": "₺", "uah": "₴", "zar": "R", "mxn": "MX$", "sgd": "S$", "s$": "S$", "nt$": "NT$", "thb": "฿",
-    "vnd": "₫",
-    "pkr": "Rs", "kes": "KSh ", "ksh": "KSh ",
-}  # fmt: skip
+_TABLES = yaml.safe_load((files(__package__) / "wikitemplates.yaml").read_text(encoding="utf-8"))
+_POSITIONS = {name: position for position, names in _TABLES["positions"].items() for name in names}
+_PREFIXES: dict[str, int] = _TABLES["prefixes"]
+_CONSTANTS: dict[str, str] = _TABLES["constants"]
+_CURRENCIES: dict[str, str] = _TABLES["currencies"]
+_RANGES: dict[str, str] = _TABLES["ranges"]
+_SILENT = re.compile(rf"(?:{'|'.join(_TABLES['silent'])})\s*$")
 # Ordinal numbers and centuries that are the name of a template in French and Romance Wikipedias.
 _SELF = re.compile(r"\d{1,4}(?:er|re|e|ère|ème)|[ivxlc]+(?:er|re|e)(?: siècle.*)?|secolul.*|siglo [ivx]+")
 _ROMAN = re.compile(r"\b[ivxlc]+(?=er\b|re\b|e\b|-|$)")
-# References, notes, calls for sources, pronunciations, coordinates, icons.
-_SILENT = re.compile(
-    r"(?:sfn|sfnp|sfnm|harv\w*|efn|efn-\w+|refn?|r|rp|note|cn|fact|who|when|where|why|by whom|according to whom|"
-    r"whom|which|cit|clarify|clarification needed|update(?: inline| after)?|dubious|vague|anchor|ankare?|"
-    r"dead link|webarchive|wayback|isbn|issn|doi|oclc|dnb|bnf|ipa.*|respell|pronunciation|prononciation|audio|"
-    r"listen|coord\w*|koord\w*|flagicon|icon|refbegin|refend|reflist|see also|main|further|year missing|dash year|"
-    r"buzzword inline|page needed|better source.*|self-published.*|disambiguation needed|dn|full citation needed|"
-    r"failed verification|verify.*|original research.*|weasel.*|pov.*|clear\b.*|cite\b.*|citation needed|"
-    r"citation$|citar\b.*|cita (?:web|libro|news)|lien (?:web|brisé|archive)|ouvrage|article|literatur|"
-    r"internetquelle|нет аи|источник.*|sfn.*|книга|статья|cite.*|要出典|出典.*|来源请求|何時|誰|誰によって|lähde|"
-    r"lähteetön|källa|källbehövs|fakta|حوالہ درکار|مصدر|بحاجة.*|بذرة.*|kaynak.*|bronvermelding.*|fuente.*|"
-    r"carece.*|senza fonte|quelle|belege.*|hidden|hs|sortkey|noteta|noteta\b.*|lausunta|ääntö|uttal|nbsp|pagename|"
-    r"infobox.*|use .* dates|use .* english|short description|lang-icon|\w\w icon|toc\w*|portal.*|commons.*|"
-    r"navbox.*|authority control.*|normdaten.*|default ?sort.*|stub|.*-stub|#tag.*|#invoke.*)\s*$"
-)
-
-_RANGES = {
-    "to": " to ", "-": "–", "–": "–", "—": "–", "to(-)": " to ", "and": " and ", "and(-)": " and ", "&": " & ",
-    "or": " or ",
-    "by": " by ", "x": " × ", "×": " × ", "xx": " × ", "*": " × ", "+/-": " ± ", "±": " ± ", "+": " + ", ",": ", ",
-    "through": " to ",
-    "till": " to ", "bis": " bis ", "à": " à ", "et": " et ", "până la": " până la ", "a": " a ", "y": " y ",
-    "e": " e ",
-}  # fmt: skip
 _SMALLER_UNITS = frozenset({"in", "oz", "lb", "ft", "min", "yd", "rd", "ch", "furlong", "chain"})
 
 
@@ -240,10 +164,6 @@ def _fraction(arguments: Arguments, page: Page) -> str:
     whole, over, under = (["", "1", *arguments] if len(arguments) == 1 else ["", *arguments] if len(arguments) == 2
                           else [*arguments, "", "", ""])[:3]  # fmt: skip
     return f"{whole} {over}/{under}".strip() if over else whole
-
-
-def _months(page: Page) -> Sequence[str]:
-    return _FRENCH_MONTHS if page.lang == "fr" else _MONTHS
 
 
 def _date(arguments: Arguments, page: Page, from_position: int = 1) -> str:
