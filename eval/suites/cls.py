@@ -9,9 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from xling.core.errors import UserError
-from xling.eval.rows.suite import SUITES, Example, Row, Suite
-
-DOMAINS = ("books", "dvd", "music")
+from xling.eval.rows.suite import Example, Row
 
 
 def reviews(paths: tuple[Path, ...]) -> Iterator[Row]:
@@ -40,25 +38,3 @@ def reviews(paths: tuple[Path, ...]) -> Iterator[Row]:
                 number + 1,
                 Example(f"{path.parent.name}/{number}", {"text": " ".join(filter(None, parts))}, label),
             )
-
-
-SUITES.add(
-    "cls",
-    Suite(
-        name="cls",
-        kind="classify",
-        languages=("en", "de", "fr", "ja"),
-        splits=("train", "test"),
-        labels=("negative", "positive"),
-        reader=reviews,
-        patterns=tuple(f"cls-acl10-unprocessed/{{code}}/{domain}/{{split}}.review" for domain in DOMAINS),
-        codes={"en": "en", "de": "de", "fr": "fr", "ja": "jp"},
-        metrics=("accuracy",),
-        licence="reviews of Amazon's users; research",
-        citation=(
-            "Prettenhofer and Stein 2010, Cross-Language Text Classification Using Structural Correspondence Learning"
-        ),
-        url="https://zenodo.org/records/3251672",
-        protocol="accuracy over two classes, three domains of equal size together; 2,000 training reviews of each",
-    ),
-)

@@ -6,9 +6,7 @@ from typing import Any
 
 from xling.core.errors import UserError
 from xling.eval.rows.readers import MAX_JSON_BYTES, lines, parse_json
-from xling.eval.rows.suite import SUITES, Example, Row, Suite
-
-LANGUAGES = ("ar", "de", "el", "en", "es", "hi", "ru", "th", "tr", "vi", "zh")
+from xling.eval.rows.suite import Example, Row
 
 
 def pool(paths: tuple[Path, ...]) -> Iterator[Row]:
@@ -76,24 +74,3 @@ def _answer_sentence(paragraph: Mapping[str, Any], question: Mapping[str, Any]) 
     start = question["answers"][0]["answer_start"]
     sentences = (i for i, (begin, end) in enumerate(paragraph["sentence_breaks"]) if begin <= start < end)
     return next(sentences, None)
-
-
-SUITES.add(
-    "lareqa",
-    Suite(
-        name="lareqa",
-        kind="ranking",
-        languages=LANGUAGES,
-        splits=("test",),
-        reader=pool,
-        patterns=("lareqa/xquad-r/{lang}.json", *(f"lareqa/xquad-r/{lang}.json" for lang in LANGUAGES)),
-        licence="CC BY-SA 4.0",
-        citation="Roy et al. 2020, LAReQA: Language-agnostic answer retrieval from a multilingual pool",
-        url="https://github.com/google-research-datasets/lareqa",
-        protocol=(
-            "mean average precision at 20 by XTREME-R's code; one pool of the sentences of all eleven languages; a"
-            " sentence is embedded alone, without its paragraph; XTREME-R fine-tunes on SQuAD first, this does not"
-        ),
-        is_parallel=True,
-    ),
-)

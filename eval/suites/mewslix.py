@@ -6,14 +6,7 @@ from typing import Any
 
 from xling.core.errors import UserError
 from xling.eval.rows.readers import lines, parse_json
-from xling.eval.rows.suite import SUITES, Example, Layout, Row, Suite
-
-_FILES = ("wikinews_mentions-{split}.jsonl", "candidate_set_entities.jsonl")
-_FOLDER = "mewsli_x/output/dataset"
-_CLONES = tuple(
-    f"{above}dense_representations_for_entity_retrieval/mel" for above in ("", "google-research/")
-)
-"""Where its script `get-mewsli-x.sh` writes in a clone of its repository."""
+from xling.eval.rows.suite import Example, Row
 
 
 def mentions(paths: tuple[Path, ...]) -> Iterator[Row]:
@@ -81,25 +74,3 @@ def _entity(record: Mapping[str, Any]) -> Iterator[Example]:
 def is_of_language(row: Example, lang: str) -> bool:
     """Return whether a row belongs to a language: its own names, and every entity."""
     return row.fields["side"] == "tgt" or row.fields["lang"] == lang
-
-
-SUITES.add(
-    "mewslix",
-    Suite(
-        name="mewslix",
-        kind="ranking",
-        languages=("ar", "de", "en", "es", "fa", "ja", "pl", "ro", "ta", "tr", "uk"),
-        splits=("dev", "test"),
-        reader=mentions,
-        patterns=tuple(f"{_FOLDER}/{name}" for name in _FILES),
-        official=tuple(Layout(tuple(f"{clone}/{_FOLDER}/{name}" for name in _FILES)) for clone in _CLONES),
-        of_language=is_of_language,
-        licence="CC BY-SA 3.0 and CC BY 2.5, as Wikipedia's and Wikinews'",
-        citation="Ruder et al. 2021, XTREME-R: Towards more challenging and nuanced multilingual evaluation",
-        url="https://github.com/google-research/google-research/tree/master/dense_representations_for_entity_retrieval",
-        protocol=(
-            "mean average precision at 20 over all entities by XTREME-R's code; every name is in its sentence; XTREME-R"
-            " fine-tunes on names of Wikipedia first, this does not"
-        ),
-    ),
-)

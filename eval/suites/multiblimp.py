@@ -5,7 +5,7 @@ from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.eval.rows.readers import cells_of
-from xling.eval.rows.suite import SUITES, Example, Row, Suite
+from xling.eval.rows.suite import Example, Row
 
 
 def pairs(paths: tuple[Path, ...]) -> Iterator[Row]:
@@ -26,23 +26,3 @@ def pairs(paths: tuple[Path, ...]) -> Iterator[Row]:
         if len(cells) != len(header):
             raise UserError(f"{path}:{line_number}: {len(cells)} columns", f"{len(header)} as in the header")
         yield path, line_number, Example(str(number), {"choices": tuple(cells[i] for i in places)}, 0)
-
-
-SUITES.add(
-    "multiblimp",
-    Suite(
-        name="multiblimp",
-        kind="minimal_pair",
-        languages=(),
-        splits=("test",),
-        reader=pairs,
-        patterns=("multiblimp/{lang}/data.tsv",),
-        licence="CC BY 4.0",
-        citation="Jumelet et al. 2025, MultiBLiMP 1.0: A massively multilingual benchmark of linguistic minimal pairs",
-        url="https://huggingface.co/datasets/jumelet/multiblimp",
-        protocol=(
-            "share of pairs whose right sentence has the higher pseudo-log-likelihood, sub-word by sub-word, without"
-            " fine-tuning; majority chooses the shorter one"
-        ),
-    ),
-)

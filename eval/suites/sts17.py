@@ -1,12 +1,12 @@
-"""STS17: how alike two sentences of one or two languages are, in the eleven pairs of its extended version."""
+"""STS17: how alike two sentences of one or two languages are, in the pairs of STS17 and STS22."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
-from xling.eval.rows.readers import json_lines, lines
-from xling.eval.rows.suite import SUITES, Example, Layout, Row, Suite
+from xling.eval.rows.readers import lines
+from xling.eval.rows.suite import Example, Row
 
 
 def rated_pair(record: Mapping[str, Any], index: int) -> Example:
@@ -34,35 +34,7 @@ def rated_lines(paths: tuple[Path, ...]) -> Iterator[Row]:
         yield path, number, row
 
 
-SUITES.add(
-    "sts17",
-    Suite(
-        name="sts17",
-        kind="similarity",
-        languages=(
-            "ar-ar",
-            "en-ar",
-            "en-de",
-            "en-en",
-            "en-tr",
-            "es-en",
-            "es-es",
-            "fr-en",
-            "it-en",
-            "ko-ko",
-            "nl-en",
-        ),
-        splits=("test",),
-        reader=rated_lines,
-        patterns=("STS2017-extended/STS.{lang}.txt",),
-        official=(
-            Layout(
-                ("sts17-crosslingual-sts/test/{lang}.jsonl",), reader=json_lines(rated_pair), any_code=False
-            ),
-        ),
-        licence="that of SemEval's data; the pairs with de, fr, it and nl by Reimers and Gurevych 2020",
-        citation="Cer et al. 2017, SemEval-2017 Task 1: Semantic textual similarity",
-        url="https://huggingface.co/datasets/mteb/sts17-crosslingual-sts",
-        protocol="correlation of cosines of sentence vectors with ratings: Spearman as at MTEB, Pearson as at SemEval",
-    ),
-)
+def is_of_language(row: Example, lang: str) -> bool:
+    """Return whether a row is of a language; only STS22's file of all languages says it, with ``de`` for ``de-de``."""
+    first, _, second = lang.partition("-")
+    return row.fields.get("lang", lang) in (lang, first if first == second else None)

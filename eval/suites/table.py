@@ -1,8 +1,9 @@
-"""The suites of ``table.yaml``, which need no code of their own."""
+"""The suites of ``table.yaml``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -39,9 +40,10 @@ def _is_true(text: str) -> bool:
 
 
 def _function(spec: str | Mapping[str, Mapping[str, Any]]) -> Any:
-    """Return a function of `xling.eval.rows.readers`, or what one makes of its arguments."""
+    """Return a function of `xling.eval.rows.readers` or of a module beside this one, or what it makes of arguments."""
     if isinstance(spec, str):
-        return getattr(readers, spec)
+        module, _, name = spec.rpartition(":")
+        return getattr(import_module(f"xling.eval.suites.{module}") if module else readers, name)
     ((name, arguments),) = spec.items()
     return getattr(readers, name)(**_values(arguments))
 
@@ -50,9 +52,9 @@ _CONVERTED: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("languages", "extra", "splits", "test_sets", "labels", "metrics", "patterns"), _words),
     **dict.fromkeys(("text_a", "text_b", "fields"), _words),
     **dict.fromkeys(
-        ("is_parallel", "translated_train", "synthetic", "quoted", "iob1", "short_ends"), _is_true
+        ("is_parallel", "translated_train", "synthetic", "quoted", "iob1", "short_ends", "any_code"), _is_true
     ),
-    **dict.fromkeys(("reader", "has_answers", "to_example"), _function),
+    **dict.fromkeys(("reader", "has_answers", "to_example", "of_language"), _function),
     "more": int,
     "separator": {"tab": "\t", "blanks": None}.__getitem__,
     "official": lambda layouts: tuple(Layout(**_values(layout)) for layout in layouts),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.eval.rows.readers import cells_of
-from xling.eval.rows.suite import SUITES, Example, Layout, Row, Suite
+from xling.eval.rows.suite import Example, Row
 
 _COLUMNS = ["InputStoryid", *(f"InputSentence{n}" for n in (1, 2, 3, 4))]
 _COLUMNS += ["RandomFifthSentenceQuiz1", "RandomFifthSentenceQuiz2", "AnswerRightEnding"]
@@ -31,29 +31,3 @@ def stories(paths: tuple[Path, ...]) -> Iterator[Row]:
         if number > 1:
             fields = {"premise": " ".join(cells[1:5]), "question": "effect", "choices": tuple(cells[5:7])}
             yield path, number, Example(cells[0], fields, int(cells[7]) - 1)
-
-
-SUITES.add(
-    "xstorycloze",
-    Suite(
-        name="xstorycloze",
-        kind="choice",
-        languages=("ru", "zh", "es", "ar", "hi", "id", "te", "sw", "eu", "my"),
-        extra=("en",),
-        splits=("train", "test"),
-        reader=stories,
-        patterns=("xstorycloze/spring2016.val.{lang}.tsv.split_20_80_{split}.tsv",),
-        split_codes={"test": "eval"},
-        official=(
-            Layout(
-                ("xstory_cloze/spring2016.val.{lang}.tsv.split_20_80_{split}.tsv",),
-                split_codes={"test": "eval"},
-            ),
-        ),
-        licence="CC BY-SA 4.0",
-        citation="Lin et al. 2022, Few-shot learning with multilingual generative language models",
-        url="https://huggingface.co/datasets/juletxara/xstory_cloze",
-        protocol="accuracy of the right one of two endings; a fifth of the rows is for training, the rest is scored",
-        is_parallel=True,
-    ),
-)

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xling.core.errors import UserError
-from xling.eval.rows.readers import json_lines
-from xling.eval.rows.suite import SUITES, Example, Suite
+from xling.eval.rows.suite import Example
 
 
 def to_example(record: Mapping[str, Any], index: int) -> Example:
@@ -16,22 +15,3 @@ def to_example(record: Mapping[str, Any], index: int) -> Example:
     choices = tuple(f"{record[name]}{after}" for name in ("option1", "option2"))
     fields = {"premise": before.rstrip(), "question": "effect", "choices": choices}
     return Example(str(index), fields, int(record["answer"]) - 1)
-
-
-SUITES.add(
-    "xwinograd",
-    Suite(
-        name="xwinograd",
-        kind="choice",
-        languages=("en", "fr", "ja", "pt", "ru", "zh"),
-        splits=("test",),
-        reader=json_lines(to_example),
-        patterns=("xwinograd/test/{code}.jsonl",),
-        codes={"ja": "jp"},
-        licence="CC BY 4.0",
-        citation="Tikhonov and Ryabinin 2021, It's all in the heads: Using attention heads as a baseline",
-        url="https://huggingface.co/datasets/Muennighoff/xwinograd",
-        protocol="accuracy of one name of two; languages have rows of their own; no training rows: trained on xcopa's",
-        train_from="xcopa",
-    ),
-)

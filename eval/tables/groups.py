@@ -11,9 +11,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.core.registry import Registry
+from xling.core.settings.config import read_yaml
 from xling.eval.rows.suite import suites
 from xling.eval.scores.score_file import Score
 from xling.eval.tables.columns import Column, ScoresBySeed, by_column
@@ -49,61 +52,10 @@ class GroupScore:
 
 
 GROUPS: Registry[Group] = Registry("group of suites")
-GROUPS.add(
-    "xtreme",
-    Group(
-        "xtreme",
-        (
-            ("XNLI", "xnli", ("accuracy",)),
-            ("PAWS-X", "pawsx", ("accuracy",)),
-            ("POS", "udpos", ("tag_f1",)),
-            ("NER", "panx", ("span_f1",)),
-            ("XQuAD", "xquad", ("squad_f1", "squad_em")),
-            ("MLQA", "mlqa", ("mlqa_f1", "mlqa_em")),
-            ("TyDiQA-GoldP", "tydiqa_gold", ("squad_f1", "squad_em")),
-            ("BUCC", "bucc", ("mining_f1",)),
-            ("Tatoeba", "tatoeba", ("retrieval_accuracy",)),
-        ),
-        "Hu et al. 2020, XTREME: A massively multilingual multi-task benchmark",
-    ),
-)
-GROUPS.add(
-    "xtreme_r",
-    Group(
-        "xtreme_r",
-        (
-            ("XNLI", "xnli", ("accuracy",)),
-            ("XCOPA", "xcopa", ("choice_accuracy",)),
-            ("POS", "udpos", ("tag_f1",)),
-            ("NER", "panx", ("span_f1",)),
-            ("XQuAD", "xquad", ("squad_f1",)),
-            ("MLQA", "mlqa", ("mlqa_f1",)),
-            ("TyDiQA-GoldP", "tydiqa_gold", ("squad_f1",)),
-            ("Tatoeba", "tatoeba", ("retrieval_accuracy",)),
-            ("Mewsli-X", "mewslix", ("map_at_20",)),
-            ("LAReQA", "lareqa", ("map_at_20",)),
-        ),
-        "Ruder et al. 2021, XTREME-R: Towards more challenging and nuanced multilingual evaluation",
-    ),
-)
-GROUPS.add(
-    "xglue",
-    Group(
-        "xglue",
-        (
-            ("NER", "conll", ("span_f1",)),
-            ("POS", "udpos", ("tag_accuracy",)),
-            ("NC", "xglue_nc", ("accuracy",)),
-            ("MLQA", "mlqa", ("mlqa_f1",)),
-            ("XNLI", "xnli", ("accuracy",)),
-            ("PAWS-X", "pawsx", ("accuracy",)),
-            ("QADSM", "xglue_qadsm", ("accuracy",)),
-            ("WPR", "xglue_wpr", ("ndcg",)),
-            ("QAM", "xglue_qam", ("accuracy",)),
-        ),
-        "Liang et al. 2020, XGLUE: A new benchmark dataset for cross-lingual pre-training",
-    ),
-)
+for _name, _entry in read_yaml(Path(str(files(__package__) / "groups.yaml"))).items():
+    _words = {task: words.split() for task, words in _entry["tasks"].items()}
+    _tasks = tuple((task, suite, tuple(metrics)) for task, (suite, *metrics) in _words.items())
+    GROUPS.add(_name, Group(_name, _tasks, _entry["citation"]))
 
 
 def group_scores(group: Group, scores: Sequence[Score], allow_missing: bool = False) -> list[GroupScore]:
