@@ -8,15 +8,7 @@ from typing import Any
 
 from xling.corpora.common.json_rows import read_json
 from xling.corpora.common.shards import FORM
-from xling.corpora.sources.source import (
-    SOURCES,
-    STAGE,
-    LocalFiles,
-    Shard,
-    admit,
-    declared_lang,
-    running_text,
-)
+from xling.corpora.sources.source import SOURCES, STAGE, LocalFiles, Shard, admit, declared_lang, running_text
 from xling.corpora.sources.values import as_date, as_name, as_text
 from xling.text.document import LONE, TITLED, Document, Ledger
 from xling.text.files.compressed import read_lines

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from xling.corpora.toyworld.meaning import Person
+from xling.corpora.toyworld.lexicon import Section
+from xling.corpora.toyworld.meaning import Entity, Org, Person, Place, Role
 
 
 class Token(NamedTuple):
@@ -49,6 +50,24 @@ def shown_name(person: Person) -> str:
     if person.show == "full":
         return f"{person.first} {person.last}"
     return person.first if person.show == "first" else person.last
+
+
+def entity_phrase(lexicon: dict[str, Section], entity: Entity | None) -> Phrase:
+    """Return a noun phrase that does not decline: the names of a lexicon, in the ways of its section ``entity``."""
+    ways = lexicon["entity"]
+    match entity:
+        case Person():
+            return name(shown_name(entity), "PER")
+        case Place():
+            return name(lexicon["place"][entity.name]["form"], "LOC")
+        case Role():
+            return words(f"{ways['role']['before']} {lexicon['role'][entity.name]['form']}")
+        case Org():
+            way, is_of_place = ways[entity.kind], entity.kind in ("university", "team")
+            core = lexicon["place"][entity.name]["form"] if is_of_place else entity.name
+            before = "" if entity.kind == "brand" and not entity.generic else way["before"]
+            return join_phrases(before, name(way["name"].replace("%", core), "ORG"))
+    return words(ways["nobody"]["before"])
 
 
 def time_phrase(phrases: dict[str, dict[str, str]], time: str) -> str:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from xling.corpora.toyworld.lexicon import load
-from xling.corpora.toyworld.meaning import Entity, Meaning, Org, Person, Place, Role, Things
+from xling.corpora.toyworld.meaning import Meaning, Place, Things
 from xling.corpora.toyworld.tokens import (
     Phrase,
     Token,
+    entity_phrase,
     join_phrases,
-    name,
     sentence,
-    shown_name,
     time_phrase,
     words,
 )
 
 LEXICON = load("de")
+_render_entity = lru_cache(maxsize=1 << 14)(partial(entity_phrase, LEXICON))
 # Accusative singular: article after "ein"/"kein", ending of the adjective after it.
 _ACCUSATIVE = {"m": ("en", "en"), "f": ("e", "e"), "n": ("", "es")}
 
@@ -25,27 +25,6 @@ _ACCUSATIVE = {"m": ("en", "en"), "f": ("e", "e"), "n": ("", "es")}
 def render(meaning: Meaning) -> list[Token]:
     """Express ``meaning`` as a German sentence."""
     return sentence(_main_clause(meaning))
-
-
-@lru_cache(maxsize=1 << 14)
-def _render_entity(entity: Entity | None) -> Phrase:
-    """Return a noun phrase whose nominative and accusative agree: names, feminine articles, roles as subjects."""
-    match entity:
-        case Person():
-            return name(shown_name(entity), "PER")
-        case Place():
-            return name(LEXICON["place"][entity.name]["form"], "LOC")
-        case Role():
-            return words("der " + LEXICON["role"][entity.name]["form"])
-        case Org("university"):
-            return join_phrases("die", name("Universität " + LEXICON["place"][entity.name]["form"], "ORG"))
-        case Org("team"):
-            return name(LEXICON["place"][entity.name]["form"], "ORG")
-        case Org("bank"):
-            return join_phrases("die", name(entity.name + " Bank", "ORG"))
-        case Org():
-            return join_phrases("die Firma" if entity.generic else "", name(entity.name, "ORG"))
-    return words("es")
 
 
 @lru_cache(maxsize=1 << 14)

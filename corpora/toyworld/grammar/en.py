@@ -2,48 +2,28 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from xling.corpora.toyworld.lexicon import load
-from xling.corpora.toyworld.meaning import Entity, Meaning, Org, Person, Place, Role, Things
+from xling.corpora.toyworld.meaning import Meaning, Place, Things
 from xling.corpora.toyworld.tokens import (
     Phrase,
     Token,
+    entity_phrase,
     join_phrases,
-    name,
     sentence,
-    shown_name,
     time_phrase,
     words,
 )
 
 LEXICON = load("en")
+_render_entity = lru_cache(maxsize=1 << 14)(partial(entity_phrase, LEXICON))
 _PRESENT = ("live", "own", "work")
 
 
 def render(meaning: Meaning) -> list[Token]:
     """Express ``meaning`` as an English sentence."""
     return sentence(_render_clause(meaning))
-
-
-@lru_cache(maxsize=1 << 14)
-def _render_entity(entity: Entity | None) -> Phrase:
-    match entity:
-        case Person():
-            return name(shown_name(entity), "PER")
-        case Place():
-            return name(LEXICON["place"][entity.name]["form"], "LOC")
-        case Role():
-            return words("the " + LEXICON["role"][entity.name]["form"])
-        case Org("university"):
-            return join_phrases("the", name("University of " + LEXICON["place"][entity.name]["form"], "ORG"))
-        case Org("team"):
-            return name(LEXICON["place"][entity.name]["form"], "ORG")
-        case Org("bank"):
-            return name(entity.name + " Bank", "ORG")
-        case Org():
-            return join_phrases("the company" if entity.generic else "", name(entity.name, "ORG"))
-    return words("it")
 
 
 @lru_cache(maxsize=1 << 14)

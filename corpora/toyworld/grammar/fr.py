@@ -9,10 +9,10 @@ from xling.corpora.toyworld.meaning import Entity, Meaning, Org, Person, Place, 
 from xling.corpora.toyworld.tokens import (
     Phrase,
     Token,
+    entity_phrase,
     join_phrases,
     name,
     sentence,
-    shown_name,
     time_phrase,
     words,
 )
@@ -36,8 +36,6 @@ def _elide(word: str, phrase: Phrase) -> Phrase:
 @lru_cache(maxsize=1 << 14)
 def _render_entity(entity: Entity | None) -> Phrase:
     match entity:
-        case Person():
-            return name(shown_name(entity), "PER")
         case Place():
             place = LEXICON["place"][entity.name]
             return _elide("la" if place["gender"] == "f" else "le", name(place["form"], "LOC"))
@@ -47,13 +45,7 @@ def _render_entity(entity: Entity | None) -> Phrase:
             city = LEXICON["place"][entity.name]["form"]
             of = "d' " if city[0] in _VOWELS else "de "
             return join_phrases("l'", name("Université " + of + city, "ORG"))
-        case Org("team"):
-            return name(LEXICON["place"][entity.name]["form"], "ORG")
-        case Org("bank"):
-            return join_phrases("la", name("Banque " + entity.name, "ORG"))
-        case Org():
-            return join_phrases("la société" if entity.generic else "", name(entity.name, "ORG"))
-    return words("il")
+    return entity_phrase(LEXICON, entity)
 
 
 @lru_cache(maxsize=1 << 10)

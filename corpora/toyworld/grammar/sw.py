@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from xling.corpora.toyworld.lexicon import WORLD, load
 from xling.corpora.toyworld.meaning import Entity, Meaning, Org, Person, Place, Role, Things
 from xling.corpora.toyworld.tokens import (
     Phrase,
     Token,
+    entity_phrase,
     join_phrases,
-    name,
     sentence,
-    shown_name,
     time_phrase,
     words,
 )
 
 LEXICON = load("sw")
+_render_entity = lru_cache(maxsize=1 << 14)(partial(entity_phrase, LEXICON))
 # Subject prefixes: affirmative, negative. People class 1, universities (chuo) class 7, the rest class 9.
 _VERB_PREFIXES = {1: ("a", "ha"), 7: ("ki", "haki"), 9: ("i", "hai")}
 
@@ -25,26 +25,6 @@ _VERB_PREFIXES = {1: ("a", "ha"), 7: ("ki", "haki"), 9: ("i", "hai")}
 def render(meaning: Meaning) -> list[Token]:
     """Express ``meaning`` as a Swahili sentence."""
     return sentence(_render_clause(meaning))
-
-
-@lru_cache(maxsize=1 << 14)
-def _render_entity(entity: Entity | None) -> Phrase:
-    match entity:
-        case Person():
-            return name(shown_name(entity), "PER")
-        case Place():
-            return name(LEXICON["place"][entity.name]["form"], "LOC")
-        case Role():
-            return words(LEXICON["role"][entity.name]["form"])
-        case Org("university"):
-            return name("Chuo Kikuu cha " + LEXICON["place"][entity.name]["form"], "ORG")
-        case Org("team"):
-            return name(LEXICON["place"][entity.name]["form"], "ORG")
-        case Org("bank"):
-            return name("Benki ya " + entity.name, "ORG")
-        case Org():
-            return join_phrases("kampuni ya" if entity.generic else "", name(entity.name, "ORG"))
-    return ()
 
 
 @lru_cache(maxsize=1 << 10)
