@@ -351,6 +351,13 @@ def headless(text_a: Sequence[str], text_b: Sequence[str], more: int = 0) -> Rea
     return read
 
 
+def squad_of_hub(record: Mapping[str, Any], index: int) -> Example:
+    """Convert a record of XQuAD on the Hub, which does not number its paragraphs."""
+    answers = record["answers"]
+    label = tuple(zip(answers["text"], answers["answer_start"], strict=True))
+    return Example(record["id"], {"context": record["context"], "question": record["question"]}, label)
+
+
 def aligned(row_of: Callable[[Sequence[str], int], Example]) -> Reader:
     """Return a reader of any number of line-aligned files."""
 

@@ -1,1 +1,1 @@
-"""The evaluation suites, one file each."""
+"""The evaluation suites: a table, and the readers of those whose files are like no others."""

@@ -5,12 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from xling.core.errors import UserError
-from xling.core.languages import LANGUAGES
 from xling.eval.rows.readers import lines, parallel
-from xling.eval.rows.suite import SUITES, Example, Layout, Row, Suite, recorded_files
-
-CODES = {lang.code: lang.ntrex for lang in LANGUAGES.values() if lang.ntrex}
-"""The languages of NTREX-128 without its six variants of others, by their codes in file names."""
+from xling.eval.rows.suite import Example, Row
 
 DOCUMENTS = ("doc_ids.txt", "DOCUMENT_IDS.tsv")
 """Names of the file with the document of every line: in the data folder, and in the official repository."""
@@ -53,32 +49,3 @@ def in_documents(paths: tuple[Path, ...]) -> Iterator[Row]:
             )
         document = {"document": names[row.label]} if listing else {}
         yield path, number, replace(row, fields={**row.fields, **document})
-
-
-SUITES.add(
-    "ntrex",
-    Suite(
-        name="ntrex",
-        kind="retrieval",
-        languages=tuple(lang for lang in CODES if lang != "en"),
-        splits=("test",),
-        reader=in_documents,
-        patterns=("ntrex/ntrex.{code}.txt",),
-        pivot="en",
-        codes=CODES,
-        official=(
-            Layout(("NTREX/NTREX-128/newstest2019-???.{code}.txt",), codes=CODES),
-            Layout(("NTREX/NTREX-128/newstest2019-???.{code}.part1.txt",), codes=CODES, part="part"),
-            Layout(("ntrex/ntrex.{code}.part1.txt",), codes=CODES, part="part"),
-        ),
-        files=recorded_files(__name__),
-        metrics=("retrieval_accuracy",),
-        is_parallel=True,
-        licence="CC BY-SA 4.0",
-        citation="Federmann et al. 2022, NTREX-128: News test references for MT evaluation of 128 languages",
-        url="https://github.com/MicrosoftTranslator/NTREX",
-        protocol=(
-            "accuracy of the nearest sentence; `de` retrieves English from German, `de-fr` French from German"
-        ),
-    ),
-)

@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from xling.core.languages import LANGUAGES
 from xling.core.settings.config import read_yaml
 from xling.eval.rows import readers
 from xling.eval.rows.suite import SUITES, Layout, Online, Suite, recorded_files
@@ -19,7 +20,11 @@ def suite_of(name: str, entry: Mapping[str, Any]) -> Suite:
     """Return the suite of an entry, with the recorded digests of its files."""
     is_recorded = TABLE.with_name(f"{name}.tsv").is_file()
     recorded = recorded_files(f"xling.eval.suites.{name}") if is_recorded else ()
-    return Suite(name=name, files=recorded, **{"languages": (), **_values(entry)})
+    values = {"languages": (), **_values(entry)}
+    if values["languages"] == ("all",):
+        coded = dict.fromkeys(["en", *values["codes"]])
+        values["languages"] = tuple(lang for lang in coded if lang != values.get("pivot"))
+    return Suite(name=name, files=recorded, **values)
 
 
 def _values(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -31,8 +36,16 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
+def _words(value: str | dict[str, str]) -> Any:
+    """Return the words of a text; a mapping, as of our splits to those of a repository, stays."""
+    return tuple(value.split()) if isinstance(value, str) else value
+
+
+def _codes(spec: str | dict[str, str]) -> dict[str, str]:
+    """Return a mapping as it is, or the codes of all languages that a scheme such as ``flores`` names."""
+    if not isinstance(spec, str):
+        return spec
+    return {lang.code: code for lang in LANGUAGES.values() if (code := getattr(lang, spec))}
 
 
 def _is_true(text: str) -> bool:
@@ -55,6 +68,7 @@ _CONVERTED: dict[str, Callable[[Any], Any]] = {
         ("is_parallel", "translated_train", "synthetic", "quoted", "iob1", "short_ends", "any_code"), _is_true
     ),
     **dict.fromkeys(("reader", "has_answers", "to_example", "of_language"), _function),
+    "codes": _codes,
     "more": int,
     "separator": {"tab": "\t", "blanks": None}.__getitem__,
     "official": lambda layouts: tuple(Layout(**_values(layout)) for layout in layouts),

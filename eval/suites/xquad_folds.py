@@ -4,10 +4,9 @@ import dataclasses
 
 from xling.core.sampling import rng
 from xling.eval.rows.suite import SUITES, Example, SuiteFile
-from xling.eval.suites import xquad
 
 SIZES = {"train": 714, "dev": 128, "test": 348}
-WHOLE = SUITES[xquad.NAME]
+WHOLE = SUITES["xquad"]
 
 
 def in_fold(example: Example, split: str) -> bool:
