@@ -13,8 +13,11 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from xling.core import languages
 from xling.corpora.card.counters import BINS_PER_DECADE, Counters
@@ -34,37 +37,9 @@ _OTHER_LANGS = "other"
 _DOCUMENT_SHARES = (0.99, 0.95, 0.9, 0.75)
 _LIMIT_HEAD = ["limit", "of", "now", "meet it", *(f"{share:.0%} at" for share in _DOCUMENT_SHARES)]
 _BUCKET_ENDS = (("head", "head"), ("middle", "tail"))
-_SECTION_TEXTS = {
-    "funnel": "Characters that each stage let through; the hatched end is what it dropped.",
-    "lengths": "Characters per document on a logarithmic axis: kept above the line, dropped below it.",
-    "perplexity": "Perplexity of the documents under the language model; low reads like its training text.",
-    "limits": "Documents that reached the filters and meet each limit alone, and the limit that a share of them would "
-    "meet. settings.filters.limits.NAME sets it; xling corpus select cuts what is kept.",
-    "audit": "Noise of each kind was planted into pairs of this corpus. Its filters dropped or repaired this share "
-    "of it (95 % interval). Under clean stand pairs whose words fit each other well, and "
-    "what other filters drop of them.",
-    "read_by_people": "Texts drawn at random were read by people (xling corpus audit): the share in the whole corpus, "
-    "with its 95 % interval.",
-    "agreement": "Readers of the same texts: how many have the same answer, and Krippendorff's alpha.",
-    "repairs": "Texts that were put right before any filter saw them, with one of each kind before and after.",
-    "confusion": "Rows: the language that the source declares. Columns: the language found in the text.",
-}
-
-
-STAGE_TEXTS = {
-    "read": "the files are read",
-    "repair": "wrong encodings are put right",
-    "blocklist": "listed sites and words",
-    "length": "too short",
-    "lines": "menus, headers, footers",
-    "paragraph_dedup": "paragraphs seen before",
-    "langid": "other languages",
-    "filters": "not running text",
-    "contamination": "rows of test sets",
-    "pii": "addresses and numbers are masked",
-    "near_dedup": "nearly the same as another",
-    "perplexity": "unlike clean text",
-}
+_TEXTS = yaml.safe_load((files(__package__) / "texts.yaml").read_text(encoding="utf-8"))
+_SECTION_TEXTS: dict[str, str] = _TEXTS["sections"]
+STAGE_TEXTS: dict[str, str] = _TEXTS["stages"]
 """Stage -> what it does or drops, in a few words."""
 
 

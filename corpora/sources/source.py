@@ -10,8 +10,11 @@ import functools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import ClassVar
+
+import yaml
 
 from xling.core import languages
 from xling.core.errors import UserError
@@ -30,37 +33,8 @@ LOST_CHARS_NOTE = "documents with U+FFFD in the place of what could not be decod
 WRAPPED_NOTE = "texts with lines of a fixed width: the lines of a paragraph were joined"
 MAX_DOC_CHARS = 200_000
 """Of one document of a long text: at two characters a word it has no more words than any stage takes."""
-REASONS = {
-    "empty": "no text in it",
-    "wrong charset": "more than one character in twenty could not be decoded",
-    "longer than max_chars": "a web page longer than max_chars characters",
-    "truncated record": "the file ends inside it, or a damaged stretch begins",
-    **{
-        f"{what} {kind} member": f"{what} stretches of a compressed file that cannot be unpacked, in bytes"
-        for kind in ("gzip", "xz", "zstd", "bzip2")
-        for what in ("damaged", "truncated")
-    },
-    "bytes outside any record": "stretches between WARC records, in bytes",
-    "damaged record": "WARC records without a readable head, or inside a damaged stretch, in bytes",
-    "record over 64 MiB": "too large to be a page, in bytes",
-    "record of an unknown type": "the WARC type is none of the standard's, in bytes",
-    "line too long": "a line over 64 MiB, in bytes",
-    "line cut by damage": "the beginning of a line whose end is damaged, in bytes",
-    "damaged page": "a page of a dump that is not XML, or has no end, in bytes",
-    "bytes outside any page": "stretches between the pages of a dump, in bytes",
-    "redirect": "a page that only names another one",
-    "not an article": "a talk, user, template or other page of the wiki beside its articles",
-    "not HTML": "an image, a script or another kind of file",
-    "damaged HTTP body": "its chunks or its compression are broken",
-    "page over 16 MiB": "too large to be a page",
-    "no text field": "none of the fields that may hold the text",
-    "not a JSON object": "a line that is not a JSON object",
-    "not text": "a number, an object or bytes that are not UTF-8 in the place of the text",
-    "damaged row group": "a row in a stretch of a Parquet file that cannot be read",
-    "damaged Parquet file": "a Parquet file that cannot be opened",
-    "damaged file": "a file that its format's reader cannot open; the notes name it",
-    "malformed row": "a row that is damaged, or has other columns than the file",
-}
+REASONS: dict[str, str] = yaml.safe_load((files(__package__) / "reasons.yaml").read_text(encoding="utf-8"))
+"""Why a source drops something -> explanation, for all sources."""
 
 
 @dataclass(frozen=True)

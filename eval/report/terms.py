@@ -4,28 +4,12 @@ from __future__ import annotations
 
 import html
 import re
+from importlib.resources import files
 
-TERMS: dict[str, tuple[str, str]] = {
-    "source": ("source", "the language that the model learned the task in"),
-    "zero shot": ("zero_shot", "the model has seen no labelled row of the language that it is scored in"),
-    "control": ("controls?|n-gram|majority", "a system without a model, which a model has to exceed"),
-    "span F1": (
-        "span_f1",
-        "names are right where borders and kind are both right; mean of precision and recall",
-    ),
-    "average without source": ("average without source", "mean over all languages but the source"),
-    "transfer gap": ("transfer gap", "score in the source minus the mean of the others: smaller is better"),
-    "95 % interval": ("95 %", "where the score would lie in 95 of 100 test sets of this size"),
-    "seed": ("seeds?", "number that training begins from: another one gives a slightly other model"),
-    "p (Holm)": (
-        r"p \(Holm\)",
-        "chance of so large a difference by luck, adjusted for the number of comparisons",
-    ),
-    "nats": ("nats", "unit of loss: its exponential is the number of equally likely choices"),
-    "perplexity": ("perplexity", "exponential of the loss: how many choices the model hesitates between"),
-    "MFU": ("mfu", "share of the processor's best speed that the training used"),
-    "gnorm": ("gnorm", "length of the gradient: how large a step the data asked for"),
-}
+import yaml
+
+_TABLE = yaml.safe_load((files(__package__) / "terms.yaml").read_text(encoding="utf-8"))
+TERMS: dict[str, tuple[str, str]] = {term: (words, meaning) for term, (words, meaning) in _TABLE.items()}
 """Term -> the words on a page that mean it, as an expression, and its meaning."""
 
 

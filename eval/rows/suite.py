@@ -1,8 +1,9 @@
 """Suites: their definition, their registry, and the reading of their rows from a data folder.
 
-A suite is an entry of ``eval/suites/table.yaml``, or a file in that folder if it needs code. A table ``<suite>.tsv``
-in the folder may record files with their digests (lang, split, path below the data folder, number of rows, SHA-256),
-which a file must have. Others are found by the suite's path pattern and enter the signature with their own digest.
+A suite is an entry of ``eval/suites/table.yaml``; files in that folder read the rows of odd ones. A table
+``<suite>.tsv`` in the folder may record files with their digests (lang, split, path below the data folder, number of
+rows, SHA-256), which a file must have. Others are found by the suite's path pattern and enter the signature with their
+own digest.
 """
 
 from __future__ import annotations

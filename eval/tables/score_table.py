@@ -7,7 +7,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.resources import files
 from typing import Literal
+
+import yaml
 
 from xling.core import languages
 from xling.core.errors import UserError, unknown
@@ -84,26 +87,10 @@ class ScoreTable:
     synthetic: bool = False
 
 
-_NOTES_OF_SYSTEMS = (
-    ("random", "random: the same model and training with weights that were never pre-trained."),
-    (
-        "majority",
-        "majority: the most frequent label of the training rows (retrieval: the first row; translation: the source).",
-    ),
-    (
-        "ngram",
-        "ngram: character n-grams: logistic regression trained on the same rows; the nearest text in retrieval.",
-    ),
-    (
-        "dictionary",
-        "dictionary: the same after each word was replaced by its translation into the source language.",
-    ),
-    (
-        "oracle",
-        "oracle: the checkpoint was chosen on the target language's dev rows; not a zero-shot result.",
-    ),
+_NOTES_OF_SYSTEMS: dict[str, str] = yaml.safe_load(
+    (files(__package__) / "notes.yaml").read_text(encoding="utf-8")
 )
-
+"""System, or way of choosing a checkpoint -> the note under its table."""
 
 AverageInterval = Callable[["Column", Sequence[str], bool], tuple[float, float] | None]
 """(column, languages, whether the source's lead over them) -> the ends of the interval of an average."""
@@ -399,7 +386,7 @@ def _column_notes(scores: Sequence[Score], columns: Sequence[Column]) -> list[st
     citations = dict.fromkeys(f"{s.system}: {s.signature}." for s in scores if s.select == PUBLISHED)
     notes += citations
     present = {name for c in columns for name in (c.system, c.select)}
-    return notes + [sentence for sign, sentence in _NOTES_OF_SYSTEMS if sign in present]
+    return notes + [sentence for sign, sentence in _NOTES_OF_SYSTEMS.items() if sign in present]
 
 
 def _unscored_notes(suite: str, langs: set[str]) -> list[str]:
