@@ -17,41 +17,23 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from importlib.resources import files
 
 import numpy as np
+import yaml
 
 from xling.core import languages
 from xling.core.languages import Language
 from xling.corpora.langid import ngrams
 from xling.corpora.langid.identify import body_of, built_in_ngrams
 
-_CENTRAL = ("cp1250", "iso8859_2", "mac_latin2", "cp852")
-_TURKISH = ("cp1254", "mac_turkish", "cp857")
-_BALTIC = ("cp1257", "iso8859_13", "iso8859_4", "cp775")
+_TABLE = yaml.safe_load((files(__package__) / "code_pages.yaml").read_text(encoding="utf-8"))
 _WESTERN = ("cp1252", "mac_roman", "cp850")
-_PAGES_OF_SCRIPT = {
-    "Cyrl": ("cp1251", "koi8_r", "koi8_u", "iso8859_5", "cp866", "mac_cyrillic"),
-    "Grek": ("cp1253", "mac_greek", "cp737"),
-    "Hebr": ("cp1255", "iso8859_8", "cp862"), "Arab": ("cp1256", "iso8859_6"), "Thai": ("cp874",),
-    "Hans": ("gb18030",), "Hant": ("big5",), "Jpan": ("cp932", "euc_jp"), "Kore": ("cp949",),
-}  # fmt: skip
+_PAGES_OF_SCRIPT = {script: tuple(pages.split()) for script, pages in _TABLE["of_script"].items()}
 _PAGES_OF_LANG = {
-    **dict.fromkeys(("pl", "cs", "sk", "hu", "sl", "hr", "bs", "sr_Latn", "sh", "ro", "sq", "hsb", "dsb", "szl", "csb"),
-                    _CENTRAL),
-    **dict.fromkeys(("tr", "az", "crh", "gag", "ku"), _TURKISH), **dict.fromkeys(("lt", "lv", "et", "ltg"), _BALTIC),
-}  # fmt: skip
-_MISTAKEN = (
-    "cp1252",
-    "cp1251",
-    "cp1250",
-    "koi8_r",
-    "mac_roman",
-    "cp437",
-    "cp850",
-    "cp866",
-    "cp1253",
-    "cp1254",
-)
+    lang: tuple(group["pages"].split()) for group in _TABLE["of_language"] for lang in group["langs"].split()
+}
+_MISTAKEN = tuple(_TABLE["mistaken"].split())
 """Code pages that programs take by mistake."""
 _MULTI_BYTE = frozenset({"gb18030", "big5", "cp932", "euc_jp", "cp949"})
 _NATIVE_GAIN = 6.5  # of the unigrams of letters of a language; those of loan words are under it

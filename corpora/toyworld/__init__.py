@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 from xling.core.errors import UserError, unknown
@@ -20,18 +21,6 @@ from xling.corpora.toyworld.grammar import LANGS, render
 from xling.corpora.toyworld.tokens import text_of
 
 __all__ = ["LANGS", "ToyworldConfig", "dictionary", "mono", "ner", "nli", "para", "render", "run"]
-
-_README = """\
-SYNTHETIC data: every sentence was made by the grammars of corpora/toyworld and nothing in it is true.
-Figures reached on it say whether a pipeline works, not how well a model knows a language.
-
-mono/<lang>.txt            documents: one sentence a line, blank line between documents
-para/en-<x>.{en,<x>}       line-aligned sentence pairs
-dict/en-<x>.tsv            word<TAB>translation
-ner/<lang>.<split>.tsv     form<TAB>IOB2 tag (PER, ORG, LOC), blank line after each sentence
-nli/<lang>.<split>.tsv     premise<TAB>hypothesis<TAB>label, with a header line
-The sentences of ner and nli mean the same in every language; mono is not parallel.
-"""
 
 
 @dataclass(frozen=True)
@@ -136,6 +125,7 @@ def run(cfg: ToyworldConfig) -> dict[str, int]:
             counts.update(_write_labelled(publication.path, lang, cfg))
             if lang != "en":
                 counts.update(_write_paired(publication.path, lang, cfg))
-        (publication.path / "README.txt").write_text(_README, encoding="utf-8")
+        readme = (files(__package__) / "data_readme.txt").read_text(encoding="utf-8")
+        (publication.path / "README.txt").write_text(readme, encoding="utf-8")
         publication.counts.update(counts)
     return counts
