@@ -8,10 +8,9 @@ pairs.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from importlib.resources import files
 from typing import Any
 
-import yaml
+from xling.core.package_tables import load_table
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def _questions(entries: list[dict[str, Any]]) -> tuple[Question, ...]:
     return tuple(Question(**{**entry, "labels": of}) for entry, of in zip(entries, labels, strict=True))
 
 
-_TABLE = yaml.safe_load((files(__package__) / "labels.yaml").read_text(encoding="utf-8"))
+_TABLE = load_table(__package__, "labels.yaml")
 PRESETS: dict[str, tuple[Question, ...]] = {name: _questions(entries) for name, entries in _TABLE.items()}
 """Preset -> its questions. Two labels of a preset have different keys."""
 

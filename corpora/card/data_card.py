@@ -13,13 +13,11 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from xling.core import languages
+from xling.core.package_tables import load_table
 from xling.corpora.card.counters import BINS_PER_DECADE, Counters
 from xling.corpora.card.ledgers import ledger_from_json
 from xling.corpora.card.losses import tokenised_note
@@ -37,7 +35,7 @@ _OTHER_LANGS = "other"
 _DOCUMENT_SHARES = (0.99, 0.95, 0.9, 0.75)
 _LIMIT_HEAD = ["limit", "of", "now", "meet it", *(f"{share:.0%} at" for share in _DOCUMENT_SHARES)]
 _BUCKET_ENDS = (("head", "head"), ("middle", "tail"))
-_TEXTS = yaml.safe_load((files(__package__) / "texts.yaml").read_text(encoding="utf-8"))
+_TEXTS = load_table(__package__, "texts.yaml")
 _SECTION_TEXTS: dict[str, str] = _TEXTS["sections"]
 STAGE_TEXTS: dict[str, str] = _TEXTS["stages"]
 """Stage -> what it does or drops, in a few words."""

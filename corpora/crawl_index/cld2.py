@@ -6,14 +6,11 @@ Norwegian but Nynorsk stand as ``nor``, all varieties of Malay as ``msa``.
 
 from __future__ import annotations
 
-from importlib.resources import files
-
-import yaml
-
 from xling.core import languages
 from xling.core.languages import Language
+from xling.core.package_tables import load_table
 
-_TABLE = yaml.safe_load((files(__package__) / "cld2.yaml").read_text(encoding="utf-8"))
+_TABLE = load_table(__package__, "cld2.yaml")
 CODES = frozenset(_TABLE["codes"].split())
 _UNDER: dict[str, str] = _TABLE["under"]
 _OF_FAMILY: dict[str, str] = _TABLE["of_family"]

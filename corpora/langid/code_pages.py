@@ -17,17 +17,16 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib.resources import files
 
 import numpy as np
-import yaml
 
 from xling.core import languages
 from xling.core.languages import Language
+from xling.core.package_tables import load_table
 from xling.corpora.langid import ngrams
 from xling.corpora.langid.identify import body_of, built_in_ngrams
 
-_TABLE = yaml.safe_load((files(__package__) / "code_pages.yaml").read_text(encoding="utf-8"))
+_TABLE = load_table(__package__, "code_pages.yaml")
 _WESTERN = ("cp1252", "mac_roman", "cp850")
 _PAGES_OF_SCRIPT = {script: tuple(pages.split()) for script, pages in _TABLE["of_script"].items()}
 _PAGES_OF_LANG = {

@@ -11,9 +11,8 @@ Sources: Alexander 2006 (Bosnian, Croatian, Serbian: a Grammar, chapters 20 to 2
 from __future__ import annotations
 
 import re
-from importlib.resources import files
 
-import yaml
+from xling.core.package_tables import load_table
 
 Ranking = list[tuple[str, float]]
 
@@ -21,9 +20,7 @@ GROUP = frozenset({"bs", "hr", "sr", "sh"})
 SERBIAN, CROATIAN, BOSNIAN = "sr_Latn", "hr", "bs"
 _EKAVIAN, _IJEKAVIAN, _CROATIAN, _NOT_CROATIAN = (
     re.compile(rf"\b(?:{'|'.join(words)})\b")
-    for words in yaml.safe_load(
-        (files(__package__) / "south_slavic.yaml").read_text(encoding="utf-8")
-    ).values()
+    for words in load_table(__package__, "south_slavic.yaml").values()
 )
 _MIN_LEAD = 1  # words of one kind more than of the other
 

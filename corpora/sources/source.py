@@ -10,15 +10,13 @@ import functools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import ClassVar
-
-import yaml
 
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.language_tags import language_of
+from xling.core.package_tables import load_table
 from xling.core.registry import Registry
 from xling.corpora.common.download import Download, fetch, fetch_all
 from xling.corpora.crawl_index.settings import IndexSettings
@@ -33,7 +31,7 @@ LOST_CHARS_NOTE = "documents with U+FFFD in the place of what could not be decod
 WRAPPED_NOTE = "texts with lines of a fixed width: the lines of a paragraph were joined"
 MAX_DOC_CHARS = 200_000
 """Of one document of a long text: at two characters a word it has no more words than any stage takes."""
-REASONS: dict[str, str] = yaml.safe_load((files(__package__) / "reasons.yaml").read_text(encoding="utf-8"))
+REASONS: dict[str, str] = load_table(__package__, "reasons.yaml")
 """Why a source drops something -> explanation, for all sources."""
 
 

@@ -11,10 +11,9 @@ import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
-import yaml
+from xling.core.package_tables import load_table
 
 BAR, SIGN = "\x06", "\x07"
 """What stands for ``|`` and ``=`` of a text while templates are read."""
@@ -96,7 +95,7 @@ def text_of(name: str, arguments: Arguments, page: Page) -> str | None:
     return "" if _SILENT.match(name) else None
 
 
-_TABLES = yaml.safe_load((files(__package__) / "wikitemplates.yaml").read_text(encoding="utf-8"))
+_TABLES = load_table(__package__, "wikitemplates.yaml")
 _POSITIONS = {name: position for position, names in _TABLES["positions"].items() for name in names}
 _PREFIXES: dict[str, int] = _TABLES["prefixes"]
 _CONSTANTS: dict[str, str] = _TABLES["constants"]

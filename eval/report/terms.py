@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import html
 import re
-from importlib.resources import files
 
-import yaml
+from xling.core.package_tables import load_table
 
-_TABLE = yaml.safe_load((files(__package__) / "terms.yaml").read_text(encoding="utf-8"))
+_TABLE = load_table(__package__, "terms.yaml")
 TERMS: dict[str, tuple[str, str]] = {term: (words, meaning) for term, (words, meaning) in _TABLE.items()}
 """Term -> the words on a page that mean it, as an expression, and its meaning."""
 

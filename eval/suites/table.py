@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.languages import LANGUAGES
-from xling.core.settings.config import read_yaml
+from xling.core.package_tables import load_table
 from xling.eval.rows import readers
 from xling.eval.rows.suite import SUITES, Layout, Online, Suite, recorded_files
 
@@ -75,5 +75,5 @@ _CONVERTED: dict[str, Callable[[Any], Any]] = {
     "online": lambda source: Online(**_values(source)),
 }
 
-for _name, _entry in read_yaml(TABLE).items():
+for _name, _entry in load_table(__package__, TABLE.name, as_text=True).items():
     SUITES.add(_name, suite_of(_name, _entry))

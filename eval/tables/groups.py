@@ -11,12 +11,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
-from pathlib import Path
 
 from xling.core.errors import UserError
+from xling.core.package_tables import load_table
 from xling.core.registry import Registry
-from xling.core.settings.config import read_yaml
 from xling.eval.rows.suite import suites
 from xling.eval.scores.score_file import Score
 from xling.eval.tables.columns import Column, ScoresBySeed, by_column
@@ -52,7 +50,7 @@ class GroupScore:
 
 
 GROUPS: Registry[Group] = Registry("group of suites")
-for _name, _entry in read_yaml(Path(str(files(__package__) / "groups.yaml"))).items():
+for _name, _entry in load_table(__package__, "groups.yaml").items():
     _words = {task: words.split() for task, words in _entry["tasks"].items()}
     _tasks = tuple((task, suite, tuple(metrics)) for task, (suite, *metrics) in _words.items())
     GROUPS.add(_name, Group(_name, _tasks, _entry["citation"]))

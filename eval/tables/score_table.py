@@ -7,13 +7,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib.resources import files
 from typing import Literal
-
-import yaml
 
 from xling.core import languages
 from xling.core.errors import UserError, unknown
+from xling.core.package_tables import load_table
 from xling.eval.rows.suite import suites
 from xling.eval.scores.score_file import AVERAGE, CONTROLS, PUBLISHED, UNEXPOSED_SUFFIX, Score
 from xling.eval.tables import sizes
@@ -87,9 +85,7 @@ class ScoreTable:
     synthetic: bool = False
 
 
-_NOTES_OF_SYSTEMS: dict[str, str] = yaml.safe_load(
-    (files(__package__) / "notes.yaml").read_text(encoding="utf-8")
-)
+_NOTES_OF_SYSTEMS: dict[str, str] = load_table(__package__, "notes.yaml")
 """System, or way of choosing a checkpoint -> the note under its table."""
 
 AverageInterval = Callable[["Column", Sequence[str], bool], tuple[float, float] | None]
