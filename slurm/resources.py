@@ -20,6 +20,7 @@ from typing import Any
 
 from xling.core.commands.runner import STAGES
 from xling.core.errors import UserError, unknown
+from xling.core.package_tables import load_table
 from xling.core.settings import config
 from xling.slurm.options import check_container, check_options
 
@@ -148,33 +149,8 @@ class Resources:
         return self.nodes * self.timeout_min / 60 * self.num_jobs(num_parts)
 
 
-_TRAINING_DEFAULTS = {
-    "cpus_per_task": 8, "mem_gb": 64.0, "timeout_min": 24 * 60, "signal_delay_s": 300, "hang_slack_s": 35,
-    "hang_start_s": 600,
-}  # fmt: skip
-# What a stage asks for where the site says nothing: enough for the small recipes.
-DEFAULTS: dict[str, dict[str, Any]] = {
-    COLLECTOR: {"mem_gb": 1.0, "timeout_min": 30},
-    "toyworld": {"timeout_min": 15},
-    "corpus mono": {"mem_gb": 8.0, "timeout_min": 240, "stay_s": 300},
-    "corpus parallel": {"stay_s": 300},
-    "vocab": {"cpus_per_task": 8, "mem_gb": 32.0, "timeout_min": 480},
-    "binarize": {"cpus_per_task": 8, "mem_gb": 16.0, "timeout_min": 480},
-    "corpus nway": {"mem_gb": 16.0, "timeout_min": 120},
-    "pretrain static": {"cpus_per_task": 2, "mem_gb": 16.0, "timeout_min": 24 * 60},
-    "pretrain": _TRAINING_DEFAULTS,
-    "finetune mt": _TRAINING_DEFAULTS,
-    "umt": _TRAINING_DEFAULTS,
-    "finetune": {
-        "cpus_per_task": 4,
-        "mem_gb": 32.0,
-        "timeout_min": 480,
-        "hang_slack_s": 35,
-        "hang_start_s": 600,
-    },
-    "predict": {"cpus_per_task": 4, "mem_gb": 16.0, "timeout_min": 120},
-    "eval": {"cpus_per_task": 4, "mem_gb": 32.0, "timeout_min": 240},
-}
+DEFAULTS: dict[str, dict[str, Any]] = load_table(__package__, "defaults.yaml")
+"""Stage -> what it asks for where the site says nothing."""
 
 
 @dataclass(frozen=True)

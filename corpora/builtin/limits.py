@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from xling.core.languages import Language
+from xling.core.package_tables import load_table
 
 TABLE_NAME = "limits.tsv"
 
@@ -92,41 +93,11 @@ class Limits:
 NUMERIC_LIMITS = [f.name for f in fields(Limits) if f.name != "stop_words"]
 _INTEGER_LIMITS = {f.name for f in fields(Limits) if isinstance(f.default, int)}
 
-LIMITS_OF_LINE: dict[str, float] = {
-    "min_words": 1,
-    "min_mean_word": 0.0,
-    "max_mean_word": 40.0,
-    "max_symbols": 2.0,
-    "max_bullets": 1.0,
-    "max_ellipses": 1.0,
-    "min_lettered": 0.3,
-    "max_top_bigram": 9.0,
-    "max_top_trigram": 9.0,
-    "max_top_fourgram": 9.0,
-    "max_repeated_runs": 0.5,
-    "min_stop_words": 0.0,
-    "min_ended": 0.0,
-}
-"""Of one line by itself that is no longer than a sentence: shares of a few words say little."""
-
-# For languages without a row.
-_MAX_MEAN_WORD_OF_FAMILIES = {
-    "Dravidian": 16.0,
-    "Turkic": 14.0,
-    "Uralic": 14.0,
-    "Eskimo-Aleut": 24.0,
-    "Bantu": 14.0,
-}
-# What text cannot tell. Thai and Lao end sentences with a space. A word of Thai, Lao, Khmer, Burmese and Tibetan has
-# three or four of the units of `xling.text.words.units`, one of Chinese and Japanese two.
-_LIMITS_OF_SCRIPTS: dict[str, dict[str, float]] = {
-    "th": {"min_ended": 0.0, "units_per_word": 3, "short_unspaced_line": 20},
-    "lo": {"min_ended": 0.0, "units_per_word": 3, "short_unspaced_line": 20},
-    "km": {"units_per_word": 3},
-    "my": {"units_per_word": 3},
-    "bo": {"units_per_word": 3},
-    "dz": {"units_per_word": 3},
-}
+_TABLE = load_table(__package__, "limits.yaml")
+LIMITS_OF_LINE: dict[str, float] = _TABLE["line"]
+"""Of one line by itself that is no longer than a sentence."""
+_MAX_MEAN_WORD_OF_FAMILIES: dict[str, float] = _TABLE["max_mean_word"]
+_LIMITS_OF_LANGUAGES: dict[str, dict[str, float]] = _TABLE["of_language"]
 
 
 class FittedLimits(NamedTuple):
@@ -185,7 +156,7 @@ def limits_of(
     known: dict[str, float] = {}
     if language.family in _MAX_MEAN_WORD_OF_FAMILIES:
         known["max_mean_word"] = _MAX_MEAN_WORD_OF_FAMILIES[language.family]
-    known |= _LIMITS_OF_SCRIPTS.get(language.base, {})
+    known |= _LIMITS_OF_LANGUAGES.get(language.base, {})
     row = (built_in() if table is None else table).get(language.code)
     if row is not None:
         known |= row.limits
