@@ -250,16 +250,12 @@ def _html_page(card: CardData) -> Iterable[str]:
         head = f"<summary>Noted, nothing dropped: {len(rows)} kinds of event</summary>"
         yield f"<details>{head}{as_html(table(['event', 'count'], rows, numbers=(1,)))}</details>"
     yield from _html_plots(card)
-    yield from _html_readers(card)
-    if repairs := card.stats.get("repairs"):
-        yield f"<h2>What was repaired</h2><p>{_SECTION_TEXTS['repairs']}</p>"
-        yield as_html(table(_REPAIR_HEAD, repairs, numbers=(1,)))
-    if audit := card.stats.get("audit"):
-        yield f"<h2>What the filters see</h2><p>{_SECTION_TEXTS['audit']}</p>"
-        yield as_html(table(_AUDIT_HEAD, audit, numbers=(1, 2, 3)))
-    if rows := card.limit_rows():
-        yield f"<h2>What another limit would keep</h2><p>{_SECTION_TEXTS['limits']}</p>"
-        yield as_html(table(_LIMIT_HEAD, rows, numbers=range(2, len(_LIMIT_HEAD))))
+    sections = _optional_tables(card)
+    for name in ("read_by_people", "agreement", "repairs", "audit", "limits"):
+        if name in sections:
+            title, found = sections[name]
+            yield (f"<h2>{title}</h2>" if name != "agreement" else "") + f"<p>{_SECTION_TEXTS[name]}</p>"
+            yield as_html(found)
     yield f"<h2>Kept: a few {card.unit}</h2>"
     yield from (_quote(name, text) for _, name, text in card.counters.samples)
     yield "<h2>Dropped: samples of every reason</h2>"
@@ -273,16 +269,6 @@ def _html_page(card: CardData) -> Iterable[str]:
     yield "<h2>How it was made</h2>"
     yield f"<pre>{html.escape(_settings(card))}</pre>"
     yield f"<details><summary>Inputs and their digests</summary>{as_html(_inputs(card))}</details>"
-
-
-def _html_readers(card: CardData) -> Iterable[str]:
-    """Yield what readers found, where the corpus was read."""
-    if rows := card.stats.get("read_by_people"):
-        yield f"<h2>What readers found</h2><p>{_SECTION_TEXTS['read_by_people']}</p>"
-        yield as_html(table(READ_HEAD, rows, numbers=(2, 3, 4)))
-    if rows := card.stats.get("agreement"):
-        yield f"<p>{_SECTION_TEXTS['agreement']}</p>"
-        yield as_html(table(AGREEMENT_HEAD, rows, numbers=(1, 2, 3)))
 
 
 def _html_plots(card: CardData) -> Iterable[str]:
@@ -339,7 +325,8 @@ def _markdown(card: CardData) -> str:
         cells = [[row, *(f"{counts.get((row, c), 0):,}" for c in columns)] for row in rows]
         confusion_table = table(["declared", *columns], cells, range(1, 1 + len(columns)))
         lines += ["", "## Languages", "", _SECTION_TEXTS["confusion"], "", *as_markdown(confusion_table)]
-    lines += _optional_sections(card)
+    for name, (title, found) in _optional_tables(card).items():
+        lines += ["", f"## {title}", "", _SECTION_TEXTS[name], "", *as_markdown(found)]
     lines += ["", f"## Kept: a few {card.unit}", ""]
     for _, name, text in card.counters.samples:
         lines += [_code(name), "", *_md_quote(text), ""]
@@ -354,27 +341,24 @@ def _markdown(card: CardData) -> str:
     return "\n".join(lines)
 
 
-def _optional_sections(card: CardData) -> list[str]:
-    """Return the sections on limits, repairs and the audit, each only where the corpus has its rows."""
-    sections = (
+def _optional_tables(card: CardData) -> dict[str, tuple[str, Table]]:
+    """Return title and table of the sections that only some corpora have rows for, by the name of their text."""
+    sections: tuple[tuple[str, str, Sequence[str], Any, Sequence[int]], ...] = (
         (
-            "What another limit would keep",
             "limits",
+            "What another limit would keep",
             _LIMIT_HEAD,
             card.limit_rows(),
             range(2, len(_LIMIT_HEAD)),
         ),
-        ("What readers found", "read_by_people", READ_HEAD, card.stats.get("read_by_people"), (2, 3, 4)),
-        ("How far readers agree", "agreement", AGREEMENT_HEAD, card.stats.get("agreement"), (1, 2, 3)),
-        ("What was repaired", "repairs", _REPAIR_HEAD, card.stats.get("repairs"), (1,)),
-        ("What the filters see", "audit", _AUDIT_HEAD, card.stats.get("audit"), (1, 2, 3)),
+        ("read_by_people", "What readers found", READ_HEAD, card.stats.get("read_by_people"), (2, 3, 4)),
+        ("agreement", "How far readers agree", AGREEMENT_HEAD, card.stats.get("agreement"), (1, 2, 3)),
+        ("repairs", "What was repaired", _REPAIR_HEAD, card.stats.get("repairs"), (1,)),
+        ("audit", "What the filters see", _AUDIT_HEAD, card.stats.get("audit"), (1, 2, 3)),
     )
-    lines = []
-    for title, text, head, rows, numeric_columns in sections:
-        if rows:
-            shown = as_markdown(table(head, rows, numeric_columns))
-            lines += ["", f"## {title}", "", _SECTION_TEXTS[text], "", *shown]
-    return lines
+    return {
+        name: (title, table(head, rows, numbers)) for name, title, head, rows, numbers in sections if rows
+    }
 
 
 def _settings(card: CardData) -> str:
