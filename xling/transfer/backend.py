@@ -225,7 +225,7 @@ class EncoderBackend:
     def _quantised(self, tuned: tune.TunedModel) -> tune.TunedModel:
         """Return a copy of a model whose encoder is in int8; the most recent copy is cached."""
         if self._int8_copy is None or self._int8_copy[0] is not tuned:
-            int8_model = copy.deepcopy(tuned.model).float()
+            int8_model = copy.deepcopy(tuned.model).float().cpu()
             quantise(int8_model.encoder)
             self._int8_copy = tuned, replace(tuned, model=int8_model)
         return self._int8_copy[1]
