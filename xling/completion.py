@@ -12,7 +12,7 @@ typed before the cursor's decide which command's words fit. Generate the script 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 
 from xling.core.commands.pipeline import recipes
@@ -56,7 +56,7 @@ def script(shell: str, rows: Sequence[tuple[str, str]]) -> str:
 
 def _source(name: str) -> str:
     """Return the part of a script that is the same for all words, ``completion.NAME`` beside this module."""
-    return Path(__file__).with_suffix(f".{name}").read_text(encoding="utf-8")
+    return (files("xling") / f"completion.{name}").read_text(encoding="utf-8")
 
 
 def _quoted(text: str, fish: bool = False) -> str:
