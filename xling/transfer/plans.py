@@ -115,20 +115,8 @@ def plan_mt(cfg: MtConfig, out: Path) -> PretrainConfig:
     if cfg.checkpoint or cfg.encoder:
         model, checkpoint_langs = read_starts(cfg)
         langs = [*checkpoint_langs, *(lang for lang in langs if lang not in checkpoint_langs)]
-    return PretrainConfig(
-        data=cfg.data,
-        out=str(out),
-        objectives={"translation": objective_settings},
-        langs=tuple(langs),
-        model=model,
-        train=cfg.train,
-        seed=cfg.seed,
-        init=cfg.checkpoint,
-        encoder=cfg.encoder,
-        decoder=cfg.decoder,
-        cross=cfg.cross,
-        freeze=cfg.freeze,
-    )
+    objectives = {"translation": objective_settings}
+    return replace(_training(cfg, out, objectives, langs, model), freeze=cfg.freeze)
 
 
 def plan_umt(cfg: UmtConfig, out: Path) -> PretrainConfig:
@@ -165,19 +153,20 @@ def plan_umt(cfg: UmtConfig, out: Path) -> PretrainConfig:
         objectives[cfg.denoise] = {**length_setting, **cfg.denoise_settings}
     if cfg.parallel_data:
         objectives["translation"] = {**length_setting, "data": cfg.parallel_data}
+    return replace(_training(cfg, out, objectives, langs, model), mix="sum")
+
+
+def _training(
+    cfg: TranslationConfig,
+    out: Path,
+    objectives: dict[str, dict[str, str]],
+    langs: list[str],
+    model: ModelConfig,
+) -> PretrainConfig:
+    """Return the settings of a training with what both stages take over from theirs."""
+    same = {name: getattr(cfg, name) for name in ("data", "train", "seed", "encoder", "decoder", "cross")}
     return PretrainConfig(
-        data=cfg.data,
-        out=str(out),
-        objectives=objectives,
-        mix="sum",
-        langs=tuple(langs),
-        model=model,
-        train=cfg.train,
-        seed=cfg.seed,
-        init=cfg.checkpoint,
-        encoder=cfg.encoder,
-        decoder=cfg.decoder,
-        cross=cfg.cross,
+        out=str(out), objectives=objectives, langs=tuple(langs), model=model, init=cfg.checkpoint, **same
     )
 
 
