@@ -99,7 +99,8 @@ def plan_mt(cfg: MtConfig, out: Path) -> PretrainConfig:
     directions = ",".join(cfg.directions)
     pairs = shard_selection.pairs_of_directions(directions, available) if directions else ",".join(available)
     needed_langs = {lang for pair in pairs.split(",") if pair for lang in split_pair(pair)}
-    needed_langs |= {lang for pair in _back_pairs(cfg) for lang in split_pair(pair)}
+    back_pairs = shards.list_pairs(Path(cfg.back_translated)) if cfg.back_translated else []
+    needed_langs |= {lang for pair in back_pairs for lang in split_pair(pair)}
     objective_settings = {
         "pairs": pairs,
         "directions": directions,
@@ -197,10 +198,6 @@ def read_start(directory: Path, requested: ModelConfig) -> tuple[ModelConfig, li
     shape_settings = shapes.names(ModelConfig, own=False)
     shape = {name: value for name, value in state["shape"].items() if name in shape_settings}
     return replace(requested, **shape), state["langs"]
-
-
-def _back_pairs(cfg: MtConfig) -> list[str]:
-    return shards.list_pairs(Path(cfg.back_translated)) if cfg.back_translated else []
 
 
 def check_files(sets: TestSets) -> None:

@@ -25,10 +25,6 @@ OTHER_WORDS = (
 """First words of `xling` that name no stage."""
 
 
-def _read_commands() -> tuple[Stage, ...]:
-    text = (files("xling.core.commands") / "commands.toml").read_text(encoding="utf-8")
-    return tuple(Stage(name, **entry) for name, entry in tomllib.loads(text).items())
-
-
-COMMANDS = _read_commands()
+_TEXT = (files("xling.core.commands") / "commands.toml").read_text(encoding="utf-8")
+COMMANDS = tuple(Stage(name, **entry) for name, entry in tomllib.loads(_TEXT).items())
 """The commands of ``commands.toml``, in its order."""

@@ -125,9 +125,11 @@ class Translator:
         on_batch: Callable[[int, int], None] | None = None,
     ) -> list[Int[np.ndarray, " _"]]:
         """Return the pieces of the best output of each source; the arguments as for `translate_parts`."""
-        langs = [[self.lang_index(code)] * len(sources) for code in (src, tgt)]
+        src_langs, tgt_langs = ([self.lang_index(code)] * len(sources) for code in (src, tgt))
         search, size = self.search, self.batch_tokens
-        results = generate_all(self.model, sources, *langs, symbols, search, size, on_batch=on_batch)
+        results = generate_all(
+            self.model, sources, src_langs, tgt_langs, symbols, search, size, on_batch=on_batch
+        )
         return [hypotheses[0].tokens for hypotheses in results]
 
     def split_text(self, text: str) -> list[Int[np.ndarray, " _"]]:
