@@ -144,3 +144,10 @@ def pack_seq2seq(examples: Sequence[Example]) -> dict[str, Any]:
 def cross_runs(lengths: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:
     """Group neighbours of equal (source, target) lengths as (count, target length, source length)."""
     return [(len(list(same)), tgt, src) for (src, tgt), same in groupby(lengths)]
+
+
+def to_device(value: Any, device: torch.device) -> Any:
+    """Move the tensors of a batch, at any depth of its dictionaries, to a device."""
+    if isinstance(value, dict):
+        return {key: to_device(each, device) for key, each in value.items()}
+    return value.to(device) if isinstance(value, torch.Tensor) else value

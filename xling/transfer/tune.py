@@ -437,10 +437,7 @@ def load_tuned(directory: Path, lang: str = "", head: str = "") -> TunedModel:
 def average_models(checkpoints: Sequence[TunedModel]) -> TunedModel:
     """Average the weights of the given models."""
     mean_model = copy.deepcopy(checkpoints[0].model)
-    states = [c.model.state_dict() for c in checkpoints]
-    mean_model.load_state_dict(
-        {k: torch.stack([s[k].float() for s in states]).mean(0).to(v.dtype) for k, v in states[0].items()}
-    )
+    mean_model.load_state_dict(model_weights.mean_of([c.model.state_dict() for c in checkpoints]))
     return replace(checkpoints[0], model=mean_model)
 
 
