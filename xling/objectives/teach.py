@@ -98,7 +98,9 @@ class Reader:
         """For each piece: whether a word begins at it, and whether a word that it ends can go on."""
         alone = [not _is_of_word(plain[:1]) or is_unspaced(plain) for plain in self._plain]
         begins = [name.startswith(WORD_START) for name in self._names]
-        return np.array(alone) | np.array(begins), np.array([_is_of_word(plain[-1:]) for plain in self._plain])
+        return np.array(alone) | np.array(begins), np.array(
+            [_is_of_word(plain[-1:]) for plain in self._plain]
+        )
 
     def teacher_tokens(
         self, words: Sequence[str]
