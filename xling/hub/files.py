@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import load_file
+from tokenizers import Tokenizer
 from torch import Tensor
 
 from xling.core.errors import UserError
@@ -18,6 +19,7 @@ from xling.core.output.command_result import tell
 from xling.hub import configs, rebuild, source, tokenizer
 from xling.hub.source import check_file, read_json
 from xling.models.files.model_weights import check_finite
+from xling.text import vocab
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Shaped
@@ -42,6 +44,11 @@ class ImportedVocabulary:
 
 MADE_UP = re.compile(r"madeupword\d+")
 """Entries with which ``fairseq-preprocess`` fills a dictionary up to a multiple of 8."""
+PROBES = (
+    "The OLD woman's 3 boats cost 2,50 (in 2019)!", "naïve Ångström — Łódź", "Старая женщина видит лодку.",
+    "هذه امرأة عجوز", "नमस्ते दुनिया", "我们是学生。", "저는 학생입니다",
+)  # fmt: skip
+"""Texts that two tokenizers of one model cut alike. No character has another form: there libraries differ."""
 _BY_TOKEN = ("embed_tokens.weight", "output_projection.weight", "lm_head.weight", "lm_head.bias")
 
 
@@ -176,6 +183,34 @@ def check_tokenizer(folder: Path, pieces: list[str]) -> None:
     if tokens := read_tokens(folder):
         first = len(tokenizer.SPECIAL_TOKENS)
         check_same_pieces(tokens[first : first + len(pieces)], pieces, folder / "tokenizer.json")
+
+
+def check_same_cuts(folder: Path, pieces: Sequence[str], out: Path) -> None:
+    """Compare what ``tokenizer.json``, if there is one, makes of `PROBES` with the vocabulary written into ``out``.
+
+    Raises:
+        UserError: a text is cut into other pieces.
+    """
+    path = folder / "tokenizer.json"
+    if not path.is_file() or (out / vocab.TRANSFORMERS_TOKENIZER).is_file():
+        return
+    theirs, ours, known = Tokenizer.from_file(str(path)), vocab.load_processor(out), {*pieces}
+    theirs.no_truncation()
+    theirs.no_padding()
+    for text in PROBES:
+        given = [
+            name if name in known else "<unk>"
+            for name in theirs.encode(text, add_special_tokens=False).tokens
+        ]
+        first = tokenizer.NUM_SPM_SPECIALS
+        found = [pieces[n - first] if n >= first else "<unk>" for n in ours.encode(text)]
+        if given != found:
+            raise UserError(
+                f"{path} cuts {text!r} into {' '.join(given[:12])!r}, and the vocabulary beside it into "
+                f"{' '.join(found[:12])!r}",
+                "files of one tokenizer",
+                "give the tokenizer that the weights were trained with",
+            )
 
 
 def check_rows(num_rows: int, num_ids: int, model_name: Path) -> None:
