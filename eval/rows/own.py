@@ -8,6 +8,7 @@ intervals and reports are the same. A run keeps its definition in ``own.yaml``, 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -44,6 +45,8 @@ from xling.eval.rows.tag_schemes import iob2_of, scheme_of
 DEFINITION = "own.yaml"
 MAX_NAMED = 60
 """Labels that a line names."""
+NO_GOLD = "-"
+_FRACTION = re.compile(r"-?\d+\.\d*")
 AnyConfig = TypeVar("AnyConfig", bound=OwnFiles)
 
 
@@ -186,6 +189,7 @@ def _defined(
         _check_labels(
             by_path, scheme, labels, f"the model's: {', '.join(labels)}" if known_labels and not train else ""
         )
+    _check_learned(tables, counts, train)
     told = [
         _file_line(path, key, table) for key, by_path in tables.items() for path, table in by_path.items()
     ]
@@ -288,6 +292,22 @@ def _check_labels(tables: Mapping[Path, OwnTable], scheme: str, labels: Sequence
                 raise UserError(f"{path}:{line}: {error.given}", valid or error.valid, error.fix)
 
 
+def _check_learned(
+    tables: Mapping[tuple[str, str], Mapping[Path, OwnTable]],
+    counts: Mapping[tuple[str, str], Counter[str]],
+    train: Counter[str],
+) -> None:
+    """Raise UserError if files to be scored have labels, and the training rows none of them."""
+    for key, count in counts.items():
+        if train and count and key[1] != "train" and not train.keys() & count.keys():
+            raise UserError(
+                f"{', '.join(map(str, tables[key]))}: no label of it is in the training rows: "
+                f"{', '.join(sorted(count)[:5])}",
+                ", ".join(sorted(train)[:MAX_NAMED]),
+                "write labels alike in all files, in the same case",
+            )
+
+
 # What is printed.
 
 
@@ -306,6 +326,12 @@ def _label_lines(
     named = ", ".join(f"{label} ({total[label]})" for label in labels[:MAX_NAMED])
     more = f" and {len(labels) - MAX_NAMED} more" if len(labels) > MAX_NAMED else ""
     lines = [f"{len(labels)} labels: {named}{more}" + (f"; {scheme} tags" if scheme else "")]
+    if NO_GOLD in labels:
+        lines.append(
+            f"{total[NO_GOLD]} rows have the label {NO_GOLD}: in SNLI and MNLI they have none; leave them out"
+        )
+    if any(_FRACTION.fullmatch(label) for label in labels):
+        lines.append("labels are numbers: each is a class of its own, not a value on a scale")
     if train and (unlearned := [label for label in labels if not train[label]]):
         lines.append(f"not in the training rows, so never answered: {', '.join(unlearned[:MAX_NAMED])}")
     lower = Counter(label.lower() for label in labels)

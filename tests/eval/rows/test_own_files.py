@@ -23,6 +23,7 @@ from xling.eval.rows.tag_schemes import iob2_of
 
 SENTENCE = [("Amina", "B-PER"), ("Mwangi", "I-PER"), ("arrived", "O"), ("Monday", "B-DATE")]
 TAGS = ("B-PER", "I-PER", "O", "B-DATE")
+CHUNKS = ("B-NP", "I-NP", "O", "B-NP")
 
 
 def written(folder: Path, name: str, text: str, encoding: str = "utf-8") -> str:
@@ -58,6 +59,16 @@ CONLL = {
     "BILOU": "Amina B-PER\nMwangi L-PER\narrived O\nMonday U-DATE",
     "small letters": "Amina b-PER\nMwangi i-PER\narrived o\nMonday b-DATE",
     "IO": "Amina PER\nMwangi PER\narrived O\nMonday DATE",
+    "the tag first": "\n".join(f"{t}\t{w}" for w, t in SENTENCE),
+    "Universal NER": "# sent_id = 1\n"
+    + "\n".join(f"{i}\t{w}\t{t}\t-\tkyle" for i, (w, t) in enumerate(SENTENCE, 1)),
+    "a score behind the tag": "\n".join(f"{w} {t} .98" for w, t in SENTENCE),
+    "a tab at the end": "\n".join(f"{w}\t{t}\t" for w, t in SENTENCE),
+    "chunks before names": "\n".join(f"{w} NN {c} {t}" for c, (w, t) in zip(CHUNKS, SENTENCE, strict=True)),
+    "commas": "\n".join(f'"{w}",{t}' for w, t in SENTENCE),
+    "commas, a column of sentences": "Sentence #,Word,POS,Tag\n"
+    + "\n".join(f"{'' if i else 'Sentence: 1'},{w},NN,{t}" for i, (w, t) in enumerate(SENTENCE)),
+    "a sentence a line": " ".join(w for w, _ in SENTENCE) + "\t" + " ".join(t for _, t in SENTENCE),
 }
 
 
@@ -66,6 +77,59 @@ def test_tags_are_read_from_every_layout(tmp_path: Path, text: str) -> None:
     suite = suite_of("tags", written(tmp_path, "sw.test.conll", text + "\n"))
     assert rows_of(suite, "sw") == [Example("0", {"tokens": tuple(w for w, _ in SENTENCE)}, TAGS)]
     assert (suite.labels, suite.scheme) == (("DATE", "PER"), "IOB2")
+
+
+def test_a_column_numbers_the_sentences(tmp_path: Path) -> None:
+    lines = "".join(f"{n};{w};{t}\n" for n in (7, 8, 9) for w, t in SENTENCE)
+    suite = suite_of("tags", written(tmp_path, "en.test.csv", "sentence_id;word;tag\n" + lines))
+    assert [row.label for row in rows_of(suite)] == [TAGS] * 3
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["1 Aachen B-LOC O", "2 is O B-LOC"], r"which column is the tag\? .* B-LOC, stand in 3 and 4"),
+        (["B-LOC 0 Aachen", "O 0 is"], r"which column is the tag\?"),
+        (["Aachen 3", "is 0"], ":1: tag '3' is a number; .*scheme=plain"),
+        (["Aachen LOC-B", "is O"], ":1: tag 'LOC-B' has its mark elsewhere"),
+        (["Aachen B.LOC", "is O"], ":1: tag 'B.LOC' has its mark elsewhere"),
+        (["Aachen B-LOC", "is O"] * 300, "one sentence of 600 words; .*blank line .*sentence_id word tag"),
+    ],
+)
+def test_what_can_be_read_in_two_ways_is_asked(tmp_path: Path, lines: list[str], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        suite_of("tags", written(tmp_path, "en.test.conll", "\n".join(lines) + "\n"))
+
+
+def test_answers_to_these_questions(tmp_path: Path) -> None:
+    path = written(tmp_path, "en.test.conll", "1 Aachen B-LOC B-ORG\n2 Rome B-ORG O\n")
+    assert suite_of("tags", path, columns={"tag": "3"}).labels == ("LOC", "ORG")
+    assert suite_of("tags", path, columns={"tag": "4"}).labels == ("ORG",)
+    numbers = written(tmp_path, "en.test.txt", "Aachen 3\nis 0\n")
+    assert suite_of("tags", numbers, scheme="plain").labels == ("0", "3")
+
+
+def test_labels_that_no_training_row_has_are_refused(tmp_path: Path) -> None:
+    train = written(tmp_path, "train.jsonl", '{"text": "a", "label": true}\n{"text": "b", "label": false}\n')
+    test = written(tmp_path, "test.csv", "text,label\na,True\nb,False\n")
+    with pytest.raises(
+        UserError, match="no label of it is in the training rows: False, True; valid: false, true"
+    ):
+        suite_of("classes", test, train=[train])
+    written(tmp_path, "train.jsonl", '{"text": "a", "label": 1.0}\n{"text": "b", "label": 0.0}\n')
+    written(tmp_path, "test.csv", "sep=,\ntext,label\na,1\nb,0\n")
+    assert suite_of("classes", test, train=[train]).labels == ("0", "1")
+
+
+def test_labels_that_may_be_something_else_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = ["yes", "no", "-"], ["0.5", "2.25", "4.75"]
+    for number, labels in enumerate(rows):
+        lines = "".join(f"a{i}\tb{i}\t{label}\n" for i, label in enumerate(labels))
+        suite_of("pairs", written(tmp_path, f"en.test{number}.tsv", "premise\thypothesis\tlabel\n" + lines))
+    told = capsys.readouterr().err
+    assert "1 rows have the label -: in SNLI" in told and "each is a class of its own" in told
 
 
 def test_numbers_are_words_where_they_do_not_count_the_words(tmp_path: Path) -> None:
