@@ -346,6 +346,9 @@ def test_names_say_language_and_split_and_settings_say_more(tmp_path: Path) -> N
         "news_sw.tsv",
         "valid-eng_Latn.tsv",
         "other.tsv",
+        "swahili_news_dev.tsv",
+        "zho_Hant_test.tsv",
+        "yo-NG.test.tsv",
     ]
     files = [written(tmp_path, name, text) for name in names]
     suite = suite_of("classes", *files, test={"xh": [files[5]]})
@@ -356,6 +359,9 @@ def test_names_say_language_and_split_and_settings_say_more(tmp_path: Path) -> N
         ("en", "test"): ["my_topics.tsv"],
         ("sw", "test"): ["news_sw.tsv"],
         ("en", "dev"): ["valid-eng_Latn.tsv"],
+        ("sw", "dev"): ["swahili_news_dev.tsv"],
+        ("zh_Hant", "test"): ["zho_Hant_test.tsv"],
+        ("yo", "test"): ["yo-NG.test.tsv"],
     }
     with pytest.raises(UserError, match="one language in the name"):
         suite_of("classes", written(tmp_path, "sw.de.tsv", text))
