@@ -228,12 +228,22 @@ def help_on(words: list[str]) -> Answer:
     """Answer ``xling help``, ``xling help all`` and ``xling help COMMAND``."""
     if words == ["all"]:
         return Answer(usage(), {name: stage.help for name, stage in STAGES.items()})
+    if len(words) == 1 and words[0] not in (names := _first_words()):
+        raise unknown("command", words[0], names)
     return dispatch([*words, HELP[-1]])
+
+
+def _first_words() -> list[str]:
+    """Return what ``xling help`` may be followed by; commands of two words by their whole name too."""
+    firsts = [name.partition(" ")[0] for name in STAGES]
+    return list(dict.fromkeys(["all", *STAGES, *firsts, *OTHER_WORDS, *NAMED_PIPELINES, *PLANNED_PIPELINES]))
 
 
 def run_stage(words: list[str], as_json: bool) -> Any:
     """Run one stage, print its help or its settings, as the words say."""
     printing = words[0] == "config"
+    if words == ["config"]:
+        raise UserError("xling config names no command", "xling config COMMAND [key=value ...]", "name one")
     if words[0] not in STAGES and manual.commands_of(words[0]) and {*words[1:]} <= {*HELP}:
         return manual.list_group(words[0])
     stage, rest = find_stage(words[1:] if printing else words)
@@ -315,6 +325,7 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
             overrides.append(f"{name}={'true' if _is_flag(load(stage.config), name) else next(waiting, '')}")
         else:
             bare.append(word)
+    refuse_misspelt(stage.name, bare[:1], stage.words)
     if bare and not stage.positional:
         raise UserError(
             f"xling {stage.name} cannot use {bare[0]!r}",
@@ -333,7 +344,31 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
     else:
         overrides += [f"{name}={word}" for name, word in zip(names, bare, strict=False)]
     config.refuse_repeated(overrides)
-    return config.load(load(stage.config), recipe, overrides), launch
+    try:
+        return config.load(load(stage.config), recipe, overrides), launch
+    except UserError:
+        refuse_misspelt(stage.name, bare[:1], stage.words, also_values=True)
+        raise
+
+
+def refuse_misspelt(
+    command: str, words: Sequence[str], known_words: str = "", also_values: bool = False
+) -> None:
+    """Raise UserError for an unknown word after a command whose nearest is the second word of a longer command.
+
+    Args:
+        command: words of the command, as ``eval``.
+        words: what follows.
+        known_words: see `xling.core.commands.stage_type.Stage.words`.
+        also_values: an unknown word whose nearest is a value of the command is refused too.
+    """
+    after = [name.removeprefix(f"{command} ") for name in manual.commands_of(command)]
+    known = load(known_words)() if known_words and words else []
+    for word in ",".join(words).split(","):
+        suggestions = nearest(word, [*after, *known])
+        is_value = word in known or Path(word).exists() or "/" in word
+        if not is_value and suggestions and (suggestions[0] in after or (also_values and known)):
+            raise unknown(f"word after `xling {command}`", word, [*after, *known], suggestions)
 
 
 def _is_flag(cls: Any, name: str) -> bool:
@@ -401,6 +436,7 @@ def run_sweep(stage: Stage, words: Sequence[str]) -> Any:
 def run_planned(word: str, words: Sequence[str], as_json: bool, goal: str) -> Any:
     """Run the stage that plans a pipeline, then the pipeline; ``STEP.key=value`` changes one of its steps."""
     stage = STAGES[PLANNED_PIPELINES[word]]
+    refuse_misspelt(word, [each for each in words[:1] if "=" not in each])
     if not words or not set(HELP).isdisjoint(words):
         return Answer(manual.stage_help(stage), {"stage": stage.name, "help": stage.help})
     own_names = {key.name.partition(".")[0] for key in schema.keys(load(stage.config))}
