@@ -20,7 +20,7 @@ import yaml
 
 from xling.core import languages
 from xling.core.errors import UserError, unknown
-from xling.core.output import manifest
+from xling.core.output import digests, manifest
 from xling.core.output.command_result import tell
 from xling.core.output.manifest import write_atomic
 from xling.core.settings.config import from_dict, read_yaml, to_dict
@@ -150,7 +150,7 @@ def define(own: OwnFiles, source: str, split: str, known_labels: tuple[str, ...]
         given = " and ".join(f"{name}=" for name in kinds or settings_given(own))
         raise UserError(given, f"one of {', '.join(f'{name}=FILES' for name in KIND_OF)}", f"see {GUIDE}")
     files = resolved(own, kinds[0], source, split)
-    stats = [(path, path.stat().st_mtime_ns) for paths in files.values() for path in paths]
+    stats = [(path, digests.identity(path)) for paths in files.values() for path in paths]
     suite, told = _defined(
         json.dumps(to_dict(own), sort_keys=True), kinds[0], tuple(files.items()), tuple(stats), known_labels
     )
@@ -392,7 +392,7 @@ def register_suite_of(run: Path) -> None:
         setting = next(name for name in KIND_OF if name in values)
         own = beside_yaml(from_dict(OwnFiles, {setting: [str(path)]}))
         files = resolved(own, setting, "en", "test")
-        stats = tuple((each, each.stat().st_mtime_ns) for paths in files.values() for each in paths)
+        stats = tuple((each, digests.identity(each)) for paths in files.values() for each in paths)
         settings = json.dumps(to_dict(own), sort_keys=True)
         _OF_RUNS[definition], _ = _defined(settings, setting, tuple(files.items()), stats, ())
     suite = _OF_RUNS[definition]

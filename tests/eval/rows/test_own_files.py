@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -365,6 +366,15 @@ def test_names_say_language_and_split_and_settings_say_more(tmp_path: Path) -> N
     }
     with pytest.raises(UserError, match="one language in the name"):
         suite_of("classes", written(tmp_path, "sw.de.tsv", text))
+
+
+def test_a_file_that_is_replaced_under_its_old_time_is_read_again(tmp_path: Path) -> None:
+    path = Path(written(tmp_path, "en.test.tsv", "a\tx\nb\ty\nc\tx\n"))
+    times = path.stat().st_atime_ns, path.stat().st_mtime_ns
+    assert suite_of("classes", str(path)).labels == ("x", "y")
+    path.write_text("a\tx\nb\tz\nc\tx\n")
+    os.utime(path, ns=times)
+    assert suite_of("classes", str(path)).labels == ("x", "z")
 
 
 def test_two_files_of_one_split_are_joined(tmp_path: Path) -> None:
