@@ -261,6 +261,7 @@ def test_the_control_and_other_commands_keep_the_modules(
     [
         ({"type": "sentence_transformers.models.CNN"}, "has the module CNN, which is not computed here; valid: the"),
         ({"type": "sentence_transformers.models.WeightedLayerPooling"}, "has the module WeightedLayerPooling"),
+        ({"type": "custom_st.Dense"}, "has the module custom_st.Dense"),
         ({"type": "sentence_transformers.models.StaticEmbedding"}, "has the module StaticEmbedding"),
         ({"activation_function": "my.Swish"}, r"has the activation my\.Swish"),
         ({"activation_function": "torch.nn.modules.Bilinear"}, "has the activation torch.nn.modules.Bilinear"),

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from xling.core.errors import UserError
+from xling.core.output.command_result import tell
 from xling.hub import configs, files, layouts, transformers_wrapper
 from xling.hub.source import read_json
 from xling.models.network.encoder import EncoderConfig
@@ -153,6 +154,10 @@ def _read_other_tokenizer(
             f"{folder} has {num_rows} embeddings, and its tokenizer the id {max(tokens.order)}",
             "weights and tokenizer of one model",
             "give the tokenizer that the weights were trained with",
+        )
+    if unused := num_rows - len(tokens.order):
+        tell(
+            f"xling: {folder}: {unused} of {num_rows} rows of its embeddings belong to no token of its tokenizer"
         )
     write = partial(transformers_wrapper.write_vocabulary, tokens)
     return files.ImportedVocabulary(tokens.names, write), torch.tensor(tokens.order)

@@ -49,6 +49,8 @@ PROBES = (
     "هذه امرأة عجوز", "नमस्ते दुनिया", "我们是学生。", "저는 학생입니다",
 )  # fmt: skip
 """Texts that two tokenizers of one model cut alike. No character has another form: there libraries differ."""
+_INDICES = ("position_ids", "token_type_ids", "num_batches_tracked")
+_ADAPTERS = ("lora_A", "lora_B", "lora_embedding_A", "base_layer", "lora_magnitude_vector")
 _BY_TOKEN = ("embed_tokens.weight", "output_projection.weight", "lm_head.weight", "lm_head.bias")
 
 
@@ -79,9 +81,26 @@ def read_hf_weights(folder: Path, allow_pickle: bool) -> dict[str, Shaped[Tensor
     weights: dict[str, Shaped[Tensor, " ..."]] = {}
     for path in source.find_weight_files(folder, allow_pickle):
         tensors = read_pickle(path) if path.suffix == ".bin" else load_file(path)
+        _check_kinds(tensors, path)
         check_finite({name: each for name, each in tensors.items() if isinstance(each, Tensor)}, path)
         weights |= tensors
     return weights
+
+
+def _check_kinds(tensors: Mapping[str, Any], path: Path) -> None:
+    """Raise UserError for weights that are in whole numbers, or beside which adapters would have to be added."""
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor) or name.endswith(_INDICES):
+            continue
+        is_adapter = any(part in _ADAPTERS for part in name.split("."))
+        if is_adapter or not tensor.is_floating_point():
+            problem = "is a part of an adapter" if is_adapter else f"is in {tensor.dtype}"
+            fix = (
+                "merge the adapter first: merge_and_unload()"
+                if is_adapter
+                else "take the model as it was before"
+            )
+            raise UserError(f"{path}: {name!r} {problem}", "weights in float32, float16 or bfloat16", fix)
 
 
 def read_pickle(path: Path) -> dict[str, Any]:
