@@ -265,7 +265,7 @@ def _by_tabs(numbered: Sequence[tuple[int, str]]) -> tuple[list[tuple[int, str]]
 
 
 def _inline(content: Sequence[tuple[int, str]]) -> list[OwnRow]:
-    """Return the rows of a file with a sentence and all of its tags on each line; [] if it is no such file."""
+    """Return the rows of a file with a sentence and all of its tags on each line; [] if the file is another one."""
     pairs = [(number, *(tuple(cell.split()) for cell in line.split("\t"))) for number, line in content]
     whole = [each for each in pairs if len(each) == 3 and len(each[1]) == len(each[2]) > 0]
     if len(whole) < len(pairs) or 2 * sum(len(words) > 1 for _, words, _ in whole) <= len(whole):
@@ -325,7 +325,8 @@ def _tag_column(path: Path, columns: Sequence[Sequence[str]], reading: Reading) 
         UserError: several have marks of spans, of the same types or of which none is the last.
     """
     last = max((n for n, cells in enumerate(columns, 1) if any(map(str.strip, cells))), default=len(columns))
-    types = {n: found for n, cells in enumerate(columns, 1) if (found := span_types(cells))}
+    types_of_column = ((n, span_types(cells)) for n, cells in enumerate(columns, 1))
+    types = {n: names for n, names in types_of_column if names}
     if TAG in reading.columns or not types or {*columns[last - 1]} <= {"O"}:
         return last, ""
     alike = [n for n in types if n != last and not types[n].isdisjoint(types.get(last, types[n]))]

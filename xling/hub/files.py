@@ -217,16 +217,16 @@ def check_same_cuts(folder: Path, pieces: Sequence[str], out: Path) -> None:
     theirs.no_truncation()
     theirs.no_padding()
     for text in PROBES:
-        given = [
+        their_names = [
             name if name in known else "<unk>"
             for name in theirs.encode(text, add_special_tokens=False).tokens
         ]
         first = tokenizer.NUM_SPM_SPECIALS
-        found = [pieces[n - first] if n >= first else "<unk>" for n in ours.encode(text)]
-        if given != found:
+        our_names = [pieces[n - first] if n >= first else "<unk>" for n in ours.encode(text)]
+        if their_names != our_names:
             raise UserError(
-                f"{path} cuts {text!r} into {' '.join(given[:12])!r}, and the vocabulary beside it into "
-                f"{' '.join(found[:12])!r}",
+                f"{path} cuts {text!r} into {' '.join(their_names[:12])!r}, and the vocabulary beside it into "
+                f"{' '.join(our_names[:12])!r}",
                 "files of one tokenizer",
                 "give the tokenizer that the weights were trained with",
             )
