@@ -96,6 +96,13 @@ def with_own_suite(
     names = [own.name, *(f"my_{kind}" for kind in KIND_OF if getattr(own, kind))]
     if named and not set(named if isinstance(named, tuple) else (named,)).issubset(names):
         shown = named if isinstance(named, str) else ",".join(named)
+        if files := [word for word in words if Path(word).exists()]:
+            kind = next((word for word in words if word in KIND_OF), "")
+            raise UserError(
+                f"{' '.join(words)}: what has each row of {files[0]}?",
+                ", ".join(f"{each}=FILES" for each in KIND_OF),
+                f"{kind or 'classes'}={','.join(files)}" + ("" if kind else ", or another of these"),
+            )
         raise UserError(
             f"{suite_setting}={shown} and {given[0]}=", "a suite or own files", "leave one of them out"
         )

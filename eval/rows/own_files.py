@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from xling.core import languages
 from xling.core.errors import UserError, unknown
-from xling.core.settings.codes import code_of
+from xling.core.settings.codes import code_of, code_of_side
 from xling.core.settings.config import from_dict, read_yaml
 from xling.eval.kinds.base import KINDS
 from xling.eval.rows.own_columns import TAG, Reading
@@ -138,7 +138,7 @@ def resolved(
     for each in ("train", "dev", "test"):
         for code, patterns in _by_language(getattr(own, each)).items():
             for path in _expanded(patterns, each):
-                lang = "-".join(map(languages.canonical, code.split("-"))) if code else ""
+                lang = code_of_side(code) if code else ""
                 files_of_rows.setdefault((lang or _language_of(path, has_sides, source), each), []).append(
                     path
                 )

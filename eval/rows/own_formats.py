@@ -200,7 +200,7 @@ def _tagged(path: Path, numbered: Sequence[tuple[int, str]], reading: Reading) -
     by_tabs = is_conllu or 2 * sum("\t" in line for line in word_lines) > len(word_lines)
     names = _cells(word_lines[0], by_tabs) if word_lines else []
     by_name = guessed_columns(names, ("token", "tag"), ())
-    if len(by_name) == 2:  # the first line names the columns
+    if len(names) > 1 and {*reading.wanted} <= by_name.keys():  # the first line names the columns
         numbered = [(n, line) for n, line in numbered if n != content[0][0]]
         word_lines = word_lines[1:]
     else:
@@ -266,11 +266,14 @@ def _by_tabs(numbered: Sequence[tuple[int, str]]) -> tuple[list[tuple[int, str]]
 
 def _inline(content: Sequence[tuple[int, str]]) -> list[OwnRow]:
     """Return the rows of a file with a sentence and all of its tags on each line; [] if the file is another one."""
-    pairs = [(number, *(tuple(cell.split()) for cell in line.split("\t"))) for number, line in content]
-    whole = [each for each in pairs if len(each) == 3 and len(each[1]) == len(each[2]) > 0]
-    if len(whole) < len(pairs) or 2 * sum(len(words) > 1 for _, words, _ in whole) <= len(whole):
-        return []
-    return [OwnRow((number,), {"token": words, "tag": tags}) for number, words, tags in whole]
+    rows: list[OwnRow] = []
+    for number, line in content:
+        words, *rest = (tuple(cell.split()) for cell in line.split("\t"))
+        if len(rest) != 1 or not len(words) == len(rest[0]) > 0:
+            return []
+        rows.append(OwnRow((number,), {"token": words, "tag": rest[0]}))
+    num_longer = sum(len(row.cells["token"]) > 1 for row in rows)
+    return rows if 2 * num_longer > len(rows) else []
 
 
 def _usual_columns(

@@ -86,6 +86,20 @@ def test_a_column_numbers_the_sentences(tmp_path: Path) -> None:
     assert [row.label for row in rows_of(suite)] == [TAGS] * 3
 
 
+def test_words_to_be_tagged_may_have_names_and_numbers_of_sentences(tmp_path: Path) -> None:
+    path = written(tmp_path, "words.csv", "sentence_id,word\n1,Juma\n1,alifika\n2,Amina\n")
+    found = read_table([Path(path)], Reading(("token",)))
+    assert [row.cells["token"] for row in found.rows] == [("Juma", "alifika"), ("Amina",)]
+
+
+def test_settings_take_names_of_languages_and_regions(tmp_path: Path) -> None:
+    path = written(tmp_path, "x.tsv", "a\tx\nb\ty\nc\tx\n")
+    for name in ("Swahili", "sw-TZ", "swh_Latn"):
+        assert suite_of("classes", path, test={name: [path]}).languages == ("sw",)
+    table = written(tmp_path, "pairs.tsv", "moja\tone\nmbili\ttwo\n")
+    assert suite_of("mt", table, test={"Swahili-English": [table]}).languages == ("sw-en",)
+
+
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
