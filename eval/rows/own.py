@@ -157,6 +157,12 @@ def define(own: OwnFiles, source: str, split: str, known_labels: tuple[str, ...]
         given = " and ".join(f"{name}=" for name in kinds or settings_given(own))
         raise UserError(given, f"one of {', '.join(f'{name}=FILES' for name in KIND_OF)}", f"see {GUIDE}")
     files = resolved(own, kinds[0], source, split)
+    if split == "test" and not any(its in ("dev", "test") for _, its in files):
+        raise UserError(
+            f"{', '.join(str(path) for paths in files.values() for path in paths)}: training rows, and none to score",
+            "test.LANG=FILES or dev=FILES beside them",
+            "name other files than those of train=",
+        )
     stats = [(path, digests.identity(path)) for paths in files.values() for path in paths]
     suite, told = _defined(
         json.dumps(to_dict(own), sort_keys=True), kinds[0], tuple(files.items()), tuple(stats), known_labels

@@ -136,6 +136,14 @@ def test_labels_that_no_training_row_has_are_refused(tmp_path: Path) -> None:
     assert suite_of("classes", test, train=[train]).labels == ("0", "1")
 
 
+def test_training_rows_alone_cannot_be_scored(tmp_path: Path) -> None:
+    path = written(tmp_path, "x.tsv", "text\tlabel\na\tx\n")
+    with pytest.raises(
+        UserError, match="training rows, and none to score; valid: test"
+    ):
+        suite_of("classes", path, train=[path])
+
+
 def test_labels_that_may_be_something_else_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
