@@ -49,6 +49,7 @@ from xling.core.commands import closing, extras
 from xling.core.commands import help as manual
 from xling.core.commands.blanks import KEY, refuse_blanks, without_blank
 from xling.core.commands.machine_errors import is_of_machine, machine_error
+from xling.core.commands.misspelt import first_words, refuse_misspelt
 from xling.core.commands.pipeline import recipes
 from xling.core.commands.runner import STAGES, Stage, load, run_local
 from xling.core.commands.table import NAMED_PIPELINES, OTHER_WORDS, PLANNED_PIPELINES
@@ -228,15 +229,9 @@ def help_on(words: list[str]) -> Answer:
     """Answer ``xling help``, ``xling help all`` and ``xling help COMMAND``."""
     if words == ["all"]:
         return Answer(usage(), {name: stage.help for name, stage in STAGES.items()})
-    if len(words) == 1 and words[0] not in (names := _first_words()):
+    if len(words) == 1 and words[0] not in (names := first_words()):
         raise unknown("command", words[0], names)
     return dispatch([*words, HELP[-1]])
-
-
-def _first_words() -> list[str]:
-    """Return what ``xling help`` may be followed by; commands of two words by their whole name too."""
-    firsts = [name.partition(" ")[0] for name in STAGES]
-    return list(dict.fromkeys(["all", *STAGES, *firsts, *OTHER_WORDS, *NAMED_PIPELINES, *PLANNED_PIPELINES]))
 
 
 def run_stage(words: list[str], as_json: bool) -> Any:
@@ -349,26 +344,6 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
     except UserError:
         refuse_misspelt(stage.name, bare[:1], stage.words, also_values=True)
         raise
-
-
-def refuse_misspelt(
-    command: str, words: Sequence[str], known_words: str = "", also_values: bool = False
-) -> None:
-    """Raise UserError for an unknown word after a command whose nearest is the second word of a longer command.
-
-    Args:
-        command: words of the command, as ``eval``.
-        words: what follows.
-        known_words: see `xling.core.commands.stage_type.Stage.words`.
-        also_values: an unknown word whose nearest is a value of the command is refused too.
-    """
-    after = [name.removeprefix(f"{command} ") for name in manual.commands_of(command)]
-    known = load(known_words)() if known_words and words else []
-    for word in ",".join(words).split(","):
-        suggestions = nearest(word, [*after, *known])
-        is_value = word in known or Path(word).exists() or "/" in word
-        if not is_value and suggestions and (suggestions[0] in after or (also_values and known)):
-            raise unknown(f"word after `xling {command}`", word, [*after, *known], suggestions)
 
 
 def _is_flag(cls: Any, name: str) -> bool:
