@@ -16,7 +16,7 @@ import numpy.typing as npt
 import polars as pl
 
 from xling.core.errors import UserError
-from xling.core.output import digests
+from xling.core.output import digests, sealed
 from xling.eval.metrics import METRICS, Metric, evaluate
 from xling.eval.metrics.base import Array
 from xling.eval.rows.own import data_of, register_suite_of
@@ -353,15 +353,13 @@ def _cached_stats(
 
 
 def cached_array(path: Path, compute: Callable[[], AnyArray]) -> AnyArray:
-    """Return the array in a ``.npy`` file; if there is none, compute the array and write it in one step."""
-    if path.is_file():
+    """Return the array in a ``.npy`` file; where there is none, or a damaged one, compute it and write it."""
+    if sealed.is_good(path):
         stored: AnyArray = np.load(path)
         return stored
     computed = compute()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}.npy")
-    np.save(temporary, computed)
-    temporary.replace(path)
+    with sealed.writing(path) as file:
+        np.save(file, computed)
     return computed
 
 

@@ -71,6 +71,11 @@ def test_statistics_of_translations_are_kept_and_not_mistaken(tmp_path: Path) ->
     kept = sorted((path.parent / ".stats").iterdir())
     assert len(kept) == 4
     assert predictions.score_file(path, tmp_path) == first
+    for each in kept:  # the exponent of a statistic
+        content = bytearray(each.read_bytes())
+        content[128 + 7] ^= 1
+        each.write_bytes(content)
+    assert predictions.score_file(path, tmp_path) == first, "a turned bit is no statistic"
     assert first[0].value == pytest.approx(100)
     predictions.write(tmp_path / "p", origin, gold, ["x", "y"])
     assert predictions.score_file(path, tmp_path)[0].value < 1
