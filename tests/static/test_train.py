@@ -130,6 +130,9 @@ def test_a_stopped_training_goes_on_to_the_same_weights(
     a, b = (model.load_encoder(tmp_path / name).table for name in ("whole", "stopped"))
     assert torch.equal(a, b)
     assert not list(tmp_path.glob(".*")), "the state is gone"
+    state.write_bytes(whole)  # as a process leaves it that is killed after the publication
+    train.run(cfg)
+    assert not state.exists()
 
 
 def test_the_loss_is_that_of_the_paper() -> None:
