@@ -191,8 +191,7 @@ def test_the_whole_command_on_ciphers(
     assert "this is 9.9.9+abc" in said
     for code, line in (("deu_Latn", "Haus Baum"), ("eng_Latn", "house tree")):
         path = data / "seed" / f"{code}.txt"
-        path.write_text(f"{path.read_text(encoding='utf-8')}{line}
-", encoding="utf-8")
+        path.write_text(f"{path.read_text(encoding='utf-8')}{line}\n", encoding="utf-8")
     assert cli.main(words) == 2
     said = capsys.readouterr().err
     assert f"{out}/rows is finished and was made with other settings or inputs" in said
