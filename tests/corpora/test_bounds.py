@@ -103,9 +103,9 @@ def refused(uri: str, message: str, tmp_path: Path) -> None:
     scheme, _, names = uri.partition(":")
     rest = "+".join(f"{tmp_path}/{name}" for name in names.split("+"))
     context = SourceContext(languages.get("en"), languages.get("sw"), tmp_path, {})
+    (source,) = PAIR_SOURCES[scheme].open(rest, context)
     with pytest.raises(UserError, match=message):
-        for source in PAIR_SOURCES[scheme].open(rest, context):
-            list(source.batches(Ledger(), number=0))
+        list(source.batches(Ledger(), number=0))
 
 
 def pairs_of(name: str, tmp_path: Path) -> str:

@@ -307,7 +307,9 @@ def run(cfg: StaticTraining) -> manifest.Manifest:
     """
     inputs = [cfg.data, *([cfg.start.encoder] if cfg.start.encoder else [])]
     if published := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
-        if _state_path(cfg).is_file() and _TrainingState.has_saved(cfg):  # it was killed after the publication
+        if _state_path(cfg).is_file() and _TrainingState.has_saved(
+            cfg
+        ):  # it was killed after the publication
             _state_path(cfg).unlink()
         return published
     sets, hashes, hash_ends, frequency = open_rows(cfg.data)
