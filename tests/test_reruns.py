@@ -29,7 +29,7 @@ WALKED = (
     ("corpus parallel pair=en-sw source=xliff:w/p.xlf", "w/p.xlf", "seed=7"),
     ("corpus parallel pair=en-sw source=i18n:w/p.en.json+w/p.sw.json", "w/p.sw.json", "seed=7"),
     ("corpus mono lang=en source=html:w/p.html after_dedup=", "w/p.html", "seed=7"),
-    ("corpus nway data=w/own langs=en,sw sources=own share=0.5", "w/own/p.sw", "min_count=2"),
+    ("corpus nway data=w/own langs=en,sw sources=own share=0.5", "w/own/p.sw", "min_count=3"),
     ("corpus halves pair=en-sw files=w/p.en,w/p.sw", "w/p.en", ""),
     ("corpus langid-train text.luo=w/en.txt text.om=w/sw.txt", "w/sw.txt", "max_chars=4000"),
     ("corpus bitext pair=en-sw src=w/en.txt tgt=w/sw.txt", "w/sw.txt", "threshold=0.2"),
