@@ -217,7 +217,8 @@ class Model:
         if rows_in_memory.is_table(texts):
             cells = rows_in_memory.cells_of(texts, labeller.columns)
             answers = labeller.answers([labeller.cells_of(row) for row in cells], lang)
-            return rows_in_memory.with_column(texts, "prediction", [_label_of(answer) for answer in answers])
+            labels = [each["tags"] if "tags" in each else _answer_of(each) for each in answers]
+            return rows_in_memory.with_column(texts, "prediction", labels)
         answers = labeller.answers([labeller.cells_of(text) for text in texts], lang)
         return [_answer_of(answer) for answer in answers]
 
@@ -252,11 +253,6 @@ def _answer_of(answer: dict[str, Any]) -> Any:
         tagged = list(zip(answer["tokens"], answer["tags"], strict=True))
         return (answer["intent"], tagged) if "intent" in answer else tagged
     return answer["answer"] if "answer" in answer else answer["label"]
-
-
-def _label_of(answer: dict[str, Any]) -> Any:
-    """Return an answer as the cell of a table."""
-    return answer["tags"] if "tags" in answer else _answer_of(answer)
 
 
 def load(checkpoint: Path | str) -> Model:

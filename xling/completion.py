@@ -1,7 +1,8 @@
 """``xling completion bash|zsh|fish``: a script that completes commands, settings and their values in a shell.
 
 The script holds every word, made from the stages and their configurations, so a press of the Tab key starts no Python.
-Which words fit is decided by one AWK program, the same in every shell. Generate the script again after an update.
+Which words fit is decided by one AWK program, the same in every shell: its rows are "command<TAB>word", and the words
+typed before the cursor's decide which command's words fit. Generate the script again after an update.
 
     xling completion bash > ~/.local/share/bash-completion/completions/xling
     xling completion zsh > ~/.zfunc/_xling         # a folder of $fpath
@@ -11,6 +12,7 @@ Which words fit is decided by one AWK program, the same in every shell. Generate
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from importlib.resources import files
 from typing import Any
 
 from xling.core.commands.pipeline import recipes
@@ -21,77 +23,7 @@ from xling.core.settings import schema
 
 COMMON = ("--json", "--help", "workers=", "cluster=local", "cluster=slurm", "cluster=debug", "slurm.")
 
-# Rows are "command<TAB>word"; the words typed before the cursor's decide which command's words fit.
-_AWK = r"""
-BEGIN {
-    FS = "\t"
-    n = split(before, w, " ")
-    i = 1
-    if (w[1] == "config") i = 2
-    else if (w[1] == "slurm" && w[2] == "plan") i = 3
-    one = w[i]
-    two = one " " w[i + 1]
-}
-index($2, cur) == 1 { fits[$1] = fits[$1] $2 "\n" }
-{ known[$1] = 1 }
-END {
-    key = two in known ? two : one in known ? one : i > n ? "" : "-"
-    printf "%s", fits[key]
-}
-"""
-
-_BASH = r"""# Completes xling in bash.
-_xling() {
-    local line="${COMP_LINE:0:COMP_POINT}" cur before found IFS=$'\n'
-    cur="${line##* }"
-    before="${line% *}"
-    before="${before#*xling}"
-    found=$(awk -v before="$before" -v cur="$cur" "$_xling_awk" <<<"$_xling_words")
-    COMPREPLY=()
-    if [[ -z $found ]]; then
-        compopt -o filenames 2>/dev/null
-        COMPREPLY=($(compgen -f -- "${cur#*=}"))
-        return
-    fi
-    compopt -o nospace 2>/dev/null
-    local word
-    for word in $found; do
-        # Readline takes what follows "=" for a word of its own.
-        [[ $cur == *=* && $COMP_WORDBREAKS == *=* ]] && word="${word#"${cur%%=*}="}"
-        [[ $word == *[=.] ]] || word+=" "
-        COMPREPLY+=("$word")
-    done
-}
-complete -F _xling xling
-"""
-
-_ZSH = r"""#compdef xling
-# Completes xling in zsh.
-_xling() {
-    local cur="${words[CURRENT]}" before="${words[2,CURRENT-1]}"
-    local -a found open whole
-    found=(${(f)"$(awk -v before="$before" -v cur="$cur" "$_xling_awk" <<<"$_xling_words")"})
-    if (( ! $#found )); then
-        compset -P '*='
-        _files
-        return
-    fi
-    open=(${(M)found:#*[=.]})
-    whole=(${found:#*[=.]})
-    (( $#open )) && compadd -S '' -a open
-    (( $#whole )) && compadd -a whole
-}
-"""
-
-_FISH = r"""# Completes xling in fish.
-function __xling_found
-    set -l before (commandline -opc)
-    set -l cur (commandline -ct)
-    printf '%s\n' $_xling_words | awk -v before="$before[2..-1]" -v cur="$cur" "$_xling_awk"
-end
-# Files where no word fits.
-complete -c xling -n 'count (__xling_found) >/dev/null' -f -a '(__xling_found)'
-"""
+SHELLS = ("bash", "zsh", "fish")
 
 
 def run(words: Sequence[str]) -> Answer:
@@ -102,8 +34,8 @@ def run(words: Sequence[str]) -> Answer:
     """
     if len(words) != 1:
         raise UserError("xling completion needs a shell", "xling completion bash|zsh|fish")
-    if words[0] not in ("bash", "zsh", "fish"):
-        raise unknown("shell", words[0], ("bash", "zsh", "fish"))
+    if words[0] not in SHELLS:
+        raise unknown("shell", words[0], SHELLS)
     rows = list(table())
     return Answer(script(words[0], rows), [list(row) for row in rows])
 
@@ -111,14 +43,20 @@ def run(words: Sequence[str]) -> Answer:
 def script(shell: str, rows: Sequence[tuple[str, str]]) -> str:
     """Build the completion script of a shell around the words."""
     lines = [f"{command}\t{word}" for command, word in rows]
+    awk, body = "\n" + _source("awk"), _source(shell)
     if shell == "fish":
         quoted = "\n".join(f"    {_quoted(line, fish=True)} \\" for line in lines)
-        return f"set -g _xling_awk {_quoted(_AWK, fish=True)}\nset -g _xling_words \\\n{quoted}\n\n{_FISH}"
-    tables = f"_xling_awk={_quoted(_AWK)}\n_xling_words={_quoted(chr(10).join(lines))}\n"
+        return f"set -g _xling_awk {_quoted(awk, fish=True)}\nset -g _xling_words \\\n{quoted}\n\n{body}"
+    tables = f"_xling_awk={_quoted(awk)}\n_xling_words={_quoted(chr(10).join(lines))}\n"
     if shell == "bash":
-        return tables + _BASH
-    head, _, body = _ZSH.partition("\n")  # the first line has to be the first of the file
+        return tables + body
+    head, _, body = body.partition("\n")  # the first line has to be the first of the file
     return f'{head}\n{tables}{body}\n_xling "$@"\n'
+
+
+def _source(name: str) -> str:
+    """Return the part of a script that is the same for all words, ``completion.NAME`` beside this module."""
+    return (files("xling") / f"completion.{name}").read_text(encoding="utf-8")
 
 
 def _quoted(text: str, fish: bool = False) -> str:
@@ -141,7 +79,7 @@ def table() -> Iterator[tuple[str, str]]:
         "schema": [],
         "why-rerun": [],
     }
-    others |= {"completion": ["bash", "zsh", "fish"], "slurm": [*ACTIONS, "plan"]}
+    others |= {"completion": [*SHELLS], "slurm": [*ACTIONS, "plan"]}
     for name in sorted({name.split()[0] for name in STAGES} | set(others)):
         yield "", name
     for name, follow in others.items():

@@ -36,7 +36,7 @@ from xling.eval.tables.columns import (
 )
 from xling.eval.tables.published import PUBLISHED_FILE, published_scores
 from xling.eval.tables.score_table import ScoreTable
-from xling.pages import figure, page, script, tabular
+from xling.pages import figure, page, tabular
 
 STAGE = "report"
 NUM_SHOWN_FINDINGS = 7
@@ -262,7 +262,7 @@ def html_page(report: Report, csv_names: Iterable[str]) -> str:
         else "",
         _file_links(csv_names),
         f"<nav aria-label=Chapters>{links}</nav>",
-        script.filter_bar() if report.scores else "",
+        page.filter_bar() if report.scores else "",
     ]
     if report.tables:
         body += [
@@ -295,7 +295,7 @@ def _script(scores: Sequence[Score]) -> str:
         except UserError:
             continue
         family_and_script[side] = (language.family, language.script)
-    return script.page_script(family_and_script) if scores else ""
+    return page.page_script(family_and_script) if scores else ""
 
 
 def _list_html(findings: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xling.data.packing import Example, pack, runs_of
+from xling.data.packing import Example, pack, runs_of, to_device
 
 
 def example(number: int, length: int, chosen: list[int]) -> Example:
@@ -83,3 +83,11 @@ def test_runs_say_how_often_each_length_stands_there(lengths: list[int]) -> None
 def test_optional_inputs_are_left_out_when_no_example_has_them() -> None:
     made = pack([{"id": np.array([0]), "tokens": np.array([5]), "positions": np.array([0])}])
     assert set(made["net_input"]) == {"src_tokens", "positions", "runs"} and "target" not in made
+
+
+def test_a_sample_moves_to_a_device() -> None:
+    examples = [example(number, 3, [1]) for number in range(2)]
+    moved = to_device(pack(examples), torch.device("meta"))
+    tensors = [*moved.values(), *moved["net_input"].values()]
+    assert {each.device.type for each in tensors if isinstance(each, torch.Tensor)} == {"meta"}
+    assert moved["net_input"]["runs"] == [(2, 3)] and moved["num_chosen"] == [1, 1]

@@ -98,7 +98,7 @@ def _sized(span: tuple[int, int]) -> tuple[int, int]:
 
 def test_mass_begins_with_the_token_of_the_language() -> None:
     rule = MaskRule(prob=0.5, leave=0.1, random=0.1, mask_id=MASK, first_piece=FIRST, end_piece=MASK)
-    made = [mass.paper_example(SENTENCE, 0, 0.5, rule, SYMBOLS, rng("begin", i)) for i in range(50)]
+    made = [mass.example(SENTENCE, 0, 0.5, rule, SYMBOLS, rng("begin", i), "mass") for i in range(50)]
     first = [example["prev_tokens"][0] for example in made if example["prev_positions"][0] == 0]
     assert first and {*first} == {SYMBOLS.lang(0)} and EOS not in first
 

@@ -172,7 +172,7 @@ def test_mass_reads_the_token_before_the_span_and_hides_what_is_masked() -> None
     tokens = np.array([*range(10, 20), EOS])
     masked = 0
     for index in range(4000):
-        made = mass.paper_example(tokens, 0, 0.5, BERT, SYMBOLS, rng("fates", index))
+        made = mass.example(tokens, 0, 0.5, BERT, SYMBOLS, rng("fates", index), "mass")
         begin = int(made["prev_positions"][0])
         before = tokens[begin - 1] if begin else SYMBOLS.lang(0)
         assert made["prev_tokens"].tolist() == [before, *tokens[begin : begin + 5]]

@@ -143,6 +143,15 @@ def test_a_training_starts_from_another_vocabulary(
         checks.check(settings(old, f"out={tmp_path / 'no'}", f"init={tmp_path / 'start'}", "embeddings=fvt"))
 
 
+def test_start_rows_keep_no_graph_of_the_old_table(vocab: Path, other: Path) -> None:
+    old = torch.nn.Parameter(torch.randn(FIRST_PIECE_ID + len(new_rows.Vocabulary.read(other).names) + 1, 4))
+    new = torch.nn.Parameter(torch.zeros(FIRST_PIECE_ID + len(new_rows.Vocabulary.read(vocab).names) + 1, 4))
+    kept: list[torch.Tensor] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+        new_rows.start_rows(new, old, vocab, other, "fvt")
+    assert new.any() and not kept  # what is kept for a gradient of all blocks together outgrows the memory
+
+
 def test_kept_rows_get_no_gradient(vocab: Path, other: Path) -> None:
     names = new_rows.Vocabulary.read(vocab).names
     table = torch.nn.Parameter(torch.ones(FIRST_PIECE_ID + len(names) + 1, 2))

@@ -149,11 +149,8 @@ def write_first_heartbeat(limit_s: float) -> None:
     """
     path = os.environ.get(HEARTBEAT_VARIABLE)
     if path and limit_s and float(os.environ.get(SLACK_VARIABLE) or 0):
-        _process.last_heartbeat, _process.start_limit_s, _process.doing = (
-            _own_heartbeat(Path(path)),
-            limit_s,
-            STARTING,
-        )
+        _process.last_heartbeat = _own_heartbeat(Path(path))
+        _process.start_limit_s, _process.doing = limit_s, STARTING
         _write_heartbeat(Path(path), time.monotonic())
 
 
@@ -177,11 +174,8 @@ def beat(
         return
     time_now, is_first = time.monotonic(), not _process.has_beaten
     if is_first:
-        _process.last_heartbeat, _process.first_update, _process.has_beaten = (
-            _own_heartbeat(Path(path)),
-            (time_now, done),
-            True,
-        )
+        _process.last_heartbeat = _own_heartbeat(Path(path))
+        _process.first_update, _process.has_beaten = (time_now, done), True
     _record_update_time(time_now, done)
     given: dict[str, Any] = {"tokens_per_s": tokens_per_s, "saved": saved, "note": note}
     _process.last_heartbeat = replace(
@@ -301,11 +295,8 @@ def busy(work: str, changes_pace: bool = False) -> Iterator[None]:
         yield
     finally:
         # The block is not part of an update.
-        _process.doing, _process.last_update, _process.last_wait = (
-            "",
-            (float("-inf"), _process.last_update[1]),
-            (0.0, 0.0, 0),
-        )
+        _process.last_update = float("-inf"), _process.last_update[1]
+        _process.doing, _process.last_wait = "", (0.0, 0.0, 0)
         if changes_pace:
             _process.update_seconds.clear()
             _process.updates_to_skip = 2

@@ -89,6 +89,16 @@ def pack(examples: Sequence[Example]) -> dict[str, Any]:
     return sample
 
 
+def to_device(sample: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    """Return a packed sample with its tensors on a device."""
+    moved: dict[str, Any] = {}
+    for key, value in sample.items():
+        if isinstance(value, dict):
+            value = to_device(value, device)
+        moved[key] = value.to(device) if isinstance(value, torch.Tensor) else value
+    return moved
+
+
 def pack_seq2seq(examples: Sequence[Example]) -> dict[str, Any]:
     """Concatenate sources, longest first, and their targets in the same order.
 
@@ -134,3 +144,10 @@ def pack_seq2seq(examples: Sequence[Example]) -> dict[str, Any]:
 def cross_runs(lengths: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:
     """Group neighbours of equal (source, target) lengths as (count, target length, source length)."""
     return [(len(list(same)), tgt, src) for (src, tgt), same in groupby(lengths)]
+
+
+def to_device(value: Any, device: torch.device) -> Any:
+    """Move the tensors of a batch, at any depth of its dictionaries, to a device."""
+    if isinstance(value, dict):
+        return {key: to_device(each, device) for key, each in value.items()}
+    return value.to(device) if isinstance(value, torch.Tensor) else value

@@ -163,10 +163,8 @@ def read_hf(
     state = {name.removeprefix("model."): tensor for name, tensor in state.items()}
     tables = ("shared", "encoder.embed_tokens", "decoder.embed_tokens", "lm_head")
     embeddings = [state[f"{name}.weight"] for name in tables if f"{name}.weight" in state]
-    tokens, lang_first = (
-        files.shared_embeddings(embeddings, folder),
-        bart_ids.reads_lang_first(config, folder),
-    )
+    tokens = files.shared_embeddings(embeddings, folder)
+    lang_first = bart_ids.reads_lang_first(config, folder)
     default_langs = bart_ids.MBART50_LANGS if lang_first else mbart.MBART25_LANGS
     id_mapping = bart_ids.read_id_mapping(folder, model_type, len(tokens), langs, default_langs)
     bias = state.get("final_logits_bias")

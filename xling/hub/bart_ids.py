@@ -18,7 +18,7 @@ from torch import Tensor
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.hub import files, mbart, tokenizer, transformers_wrapper
-from xling.hub.source import read_json
+from xling.hub.source import read_json, read_optional_json
 from xling.models.generate.decode import BOS, UNK
 
 if TYPE_CHECKING:
@@ -51,11 +51,13 @@ class IdMapping(NamedTuple):
     Attributes:
         order: their id for each of our ids, int64 (V,).
         langs: languages that have a token.
+        source_lang: whether sources of a T5 end with it.
     """
 
     vocabulary: files.ImportedVocabulary
     order: Int[Tensor, " vocab"]
     langs: list[str]
+    source_lang: bool = False
 
 
 def read_id_mapping(
@@ -80,27 +82,18 @@ def read_id_mapping(
     """
     if model_type == "m2m_100" and (folder / VOCAB_FILE).is_file():
         return _read_m2m(folder, num_rows, langs)
-    if _has_merges(folder) and (model_type == "bart" or not _has_sentencepiece(folder)):
+    if _has_merges(folder) and (model_type == "bart" or not files.spm_paths(folder)):
         return _read_with_merges(folder, num_rows, langs, model_type)
     pieces = files.read_sentencepiece(folder)
     token_of_id = files.read_tokens(folder)
     if token_of_id:
-        pieces = _remove_pieces(pieces, default_langs) if not _has_sentencepiece(folder) else pieces
+        pieces = _remove_pieces(pieces, default_langs) if not files.spm_paths(folder) else pieces
         if not len(token_of_id) <= num_rows < len(token_of_id) + MAX_UNUSED_ROWS or model_type != "m2m_100":
             files.check_rows(num_rows, len(token_of_id), folder)
-        num_specials = len(tokenizer.SPECIAL_TOKENS)
-        files.check_same_pieces(
-            token_of_id[num_specials : num_specials + len(pieces.pieces)],
-            pieces.pieces,
-            folder / "tokenizer.json",
-        )
+        files.check_tokenizer(folder, pieces.pieces)
     else:
         token_of_id = _token_of_each_id(pieces.pieces, num_rows, langs or default_langs, folder)
     return IdMapping(pieces, *mbart.order_of_ids(token_of_id, len(pieces.pieces), folder))
-
-
-def _has_sentencepiece(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in files.SPM_NAMES)
 
 
 def _has_merges(folder: Path) -> bool:
@@ -165,19 +158,14 @@ def _read_m2m(folder: Path, num_rows: int, langs: Sequence[str]) -> IdMapping:
 
 def _named_languages(folder: Path) -> list[str]:
     """Return the languages of M2M-100 in the order of their tokens."""
-    path = folder / "tokenizer_config.json"
-    settings = read_json(path) if path.is_file() else {}
+    settings = read_optional_json(folder / "tokenizer_config.json")
     return list(WMT21_LANGS if settings.get("language_codes") == "wmt21" else M2M_LANGS)
 
 
 def _read_with_merges(folder: Path, num_rows: int, langs: Sequence[str], model_type: str) -> IdMapping:
     """Return the ids of BART, and of NLLB without a SentencePiece model."""
     tokens = transformers_wrapper.load_tokenizer(folder)
-    if max(tokens.order) >= num_rows:
-        raise UserError(
-            f"{folder} has {num_rows} embeddings, and its tokenizer the id {max(tokens.order)}",
-            "weights and tokenizer of one model",
-        )
+    files.check_largest_id(tokens.order, num_rows, folder)
     if model_type == "bart":
         codes = list(langs) or ["en"]
         lang_ids = [BOS] * len(codes)
@@ -217,11 +205,7 @@ def _find_lang_tokens(tokens: transformers_wrapper.OrderedTokenizer, folder: Pat
 
 def reads_lang_first(config: Mapping[str, Any], folder: Path) -> bool:
     """Return whether a model reads ``[lang] text </s>`` and its decoder ``</s> [lang] text``: all but mBART (cc25)."""
-    settings_path = folder / "tokenizer_config.json"
-    tokenizer_classes = (
-        config.get("tokenizer_class"),
-        read_json(settings_path).get("tokenizer_class") if settings_path.is_file() else "",
-    )
+    settings = (config, read_optional_json(folder / "tokenizer_config.json"))
     return config.get("decoder_start_token_id") == 2 or any(
-        "MBart50" in str(name) for name in tokenizer_classes
+        "MBart50" in str(each.get("tokenizer_class")) for each in settings
     )

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from xling.core.errors import UserError
 from xling.hub import configs, files, layouts
-from xling.hub.source import read_json
+from xling.hub.source import read_json, read_optional_json
 from xling.models.network.encoder import EncoderConfig
 from xling.text.tokenizers import wordpiece
 from xling.text.vocab import WORDPIECE
@@ -49,14 +49,10 @@ def read_bert(
     state = {
         name.replace(".gamma", ".weight").replace(".beta", ".bias"): tensor for name, tensor in state.items()
     }
-    tokens = state.get(f"{layouts.BERT.tokens}.weight")
-    output_matrix = state.get("cls.predictions.decoder.weight", tokens)
-    if tokens is not None and output_matrix is not None and not torch.equal(output_matrix, tokens):
-        raise UserError(
-            f"the output layer of {folder} has a matrix of its own",
-            "one that shares its matrix with the embeddings",
-            "xling has no such models: choose another",
-        )
+    output, tokens = (
+        state.get(f"{name}.weight") for name in ("cls.predictions.decoder", layouts.BERT.tokens)
+    )
+    files.check_tied(output, tokens, folder)
     weights = layouts.from_layout(state, layouts.BERT, str(folder))
     vocabulary, order = read_vocabulary(folder, len(weights["encoder.tokens.weight"]))
     for name in ("encoder.tokens.weight", "lm_head.bias"):
@@ -121,7 +117,7 @@ def _read_normaliser(folder: Path, pieces: list[str]) -> tuple[bool, bool | None
     The values come from ``tokenizer.json``, else from ``tokenizer_config.json``. If neither has them, a
     vocabulary with capitals means text that was not lower-cased.
     """
-    path, config_path = folder / "tokenizer.json", folder / "tokenizer_config.json"
+    path = folder / "tokenizer.json"
     if path.is_file():
         settings = read_json(path)
         normaliser = settings.get("normalizer") or {}
@@ -135,7 +131,7 @@ def _read_normaliser(folder: Path, pieces: list[str]) -> tuple[bool, bool | None
             normaliser.get("strip_accents"),
             bool(normaliser["handle_chinese_chars"]),
         )
-    config = read_json(config_path) if config_path.is_file() else {}
+    config = read_optional_json(folder / "tokenizer_config.json")
     has_capitals = any(piece != piece.lower() and not piece.startswith("[") for piece in pieces)
     lowercase = bool(config.get("do_lower_case", not has_capitals))
     return lowercase, config.get("strip_accents"), bool(config.get("tokenize_chinese_chars", True))

@@ -266,26 +266,22 @@ def _describe_shape(settings: dict[str, Any]) -> str:
 
 
 def _usage_example(name: str, symbols: Symbols | None) -> str:
-    if symbols is not None:
-        lang = ', "[SOURCE]"' if symbols.source_lang else ""
-        comment = "  # the language of the text" if symbols.source_lang else ""
-        start = "forced_bos_token_id" if symbols.lang_first else "decoder_start_token_id"
-        return (
-            "```python\n"
-            f"from transformers import AutoTokenizer, {name}\n\n"
-            'tokenizer = AutoTokenizer.from_pretrained("DIR")\n'
-            f'model = {name}.from_pretrained("DIR")\n'
-            f'batch = tokenizer("a text"{lang}, return_tensors="pt"){comment}\n'
-            'wanted = tokenizer.convert_tokens_to_ids("[TARGET]")  # also generation_config.json: lang_to_id\n'
-            f"outputs = model.generate(**batch, {start}=wanted)\n"
-            "print(tokenizer.batch_decode(outputs, skip_special_tokens=True))\n"
-            "```"
-        )
-    return (
-        "```python\n"
+    loads = (
         f"from transformers import AutoTokenizer, {name}\n\n"
         'tokenizer = AutoTokenizer.from_pretrained("DIR")\n'
         f'model = {name}.from_pretrained("DIR")\n'
+    )
+    if symbols is None:
+        return f"```python\n{loads}```"
+    lang = ', "[SOURCE]"' if symbols.source_lang else ""
+    comment = "  # the language of the text" if symbols.source_lang else ""
+    start = "forced_bos_token_id" if symbols.lang_first else "decoder_start_token_id"
+    return (
+        f"```python\n{loads}"
+        f'batch = tokenizer("a text"{lang}, return_tensors="pt"){comment}\n'
+        'wanted = tokenizer.convert_tokens_to_ids("[TARGET]")  # also generation_config.json: lang_to_id\n'
+        f"outputs = model.generate(**batch, {start}=wanted)\n"
+        "print(tokenizer.batch_decode(outputs, skip_special_tokens=True))\n"
         "```"
     )
 

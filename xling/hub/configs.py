@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,12 +89,39 @@ def check_config(config: Mapping[str, Any], model_type: str, folder: Path) -> No
     check_settings(config, REQUIRED_SETTINGS.get(model_type, {}), REQUIRED_SIZES.get(model_type, ()), folder)
     if model_type not in ("xlm-roberta", "bert"):
         return
-    width, heads = config[HF_SIZE_NAMES["dim"]], config[HF_SIZE_NAMES["heads"]]
-    if heads < 1 or width % heads:
+    check_heads(config[HF_SIZE_NAMES["dim"]], config[HF_SIZE_NAMES["heads"]], 0, folder)
+
+
+def check_heads(width: int, heads: int, head_dim: int, model_name: Path) -> None:
+    """Reject a width that heads without a width of their own cannot share.
+
+    Raises:
+        UserError: the heads do not divide it.
+    """
+    if heads < 1 or head_dim < 0 or (not head_dim and width % heads):
         raise UserError(
-            f"{folder}: its configuration has width {width} and {heads} heads",
+            f"{model_name}: its configuration has width {width} and {heads} heads",
             "a width that is a multiple of the heads",
             "copy its config.json again",
+        )
+
+
+def check_layers(side: str, num_layers: int, expected: int, model_name: Path) -> None:
+    """Reject weights with more or fewer layers than the configuration says.
+
+    Raises:
+        UserError: they differ.
+    """
+    if num_layers != expected:
+        finding = (
+            f"no {side}.layers.{num_layers}"
+            if num_layers < expected
+            else f"{num_layers} layers in its {side}"
+        )
+        raise UserError(
+            f"{model_name} has {finding}",
+            f"{expected} layers, as its configuration says",
+            "copy weights and configuration of one model",
         )
 
 
@@ -150,17 +177,18 @@ def check_weights(config: Mapping[str, Any], shapes: TensorShapes, folder: Path)
             num_layers[side] = max(num_layers[side], int(layer[1]) + 1)
     for side, names in LAYER_SETTINGS.items():
         expected_layers = next((config[name] for name in names if isinstance(config.get(name), int)), 0)
-        if expected_layers and (found_layers := num_layers[side]) and found_layers != expected_layers:
-            finding = (
-                f"no {side}.layers.{found_layers}"
-                if found_layers < expected_layers
-                else f"{found_layers} layers in its {side}"
-            )
-            raise UserError(
-                f"{folder} has {finding}",
-                f"{expected_layers} layers, as its configuration says",
-                "copy weights and configuration of one model",
-            )
+        if expected_layers and num_layers[side]:
+            check_layers(side, num_layers[side], expected_layers, folder)
+
+
+def label_settings(labels: Sequence[str]) -> dict[str, Any]:
+    """Return the entries of a ``config.json`` about the labels of a task; none for a task without labels."""
+    if not labels:
+        return {}
+    return {
+        "id2label": {str(number): name for number, name in enumerate(labels)},
+        "label2id": {name: number for number, name in enumerate(labels)},
+    }
 
 
 def write_json(path: Path, content: Any) -> None:

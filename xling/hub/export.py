@@ -119,12 +119,14 @@ def make_converter(
     is_seq2seq = isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None
     convert_encoder = _to_modernbert if unsupported_parts.is_modernbert(model.shape) else _to_xlmr
     settings, weights = _to_seq2seq(model) if is_seq2seq else convert_encoder(model)
-    _check_vocabulary(cfg.checkpoint, fast_tokenizer, settings["vocab_size"])
+    if (num_pieces := fast_tokenizer.get_vocab_size()) != settings["vocab_size"]:
+        raise UserError(
+            f"{cfg.checkpoint} has {settings['vocab_size']} embeddings and a vocabulary of {num_pieces}",
+            "a model with one row for each piece",
+        )
     example = usage(settings["architectures"][0]) if usage else ""
 
     def write(out: Path) -> dict[str, Any]:
-        save_file(weights, out / WEIGHTS_FILE, metadata={"format": "pt"})
-        configs.write_json(out / "config.json", settings)
         extra_specials = model.symbols.names() if model.symbols else ()
         tokenizer.save_tokenizer(fast_tokenizer, out, model.shape.max_positions, extra_specials, has_segments)
         if model.symbols is not None:
@@ -137,22 +139,28 @@ def make_converter(
             )
         _copy_spm(cfg.checkpoint, out)
         text = card.write_card(cfg.checkpoint, settings, cfg.scores, model.symbols, example)
-        (out / "README.md").write_text(text, encoding="utf-8")
-        return {"class": settings["architectures"][0], "parameters": _count_parameters(weights)}
+        return _write_model(out, settings, weights, text)
 
     return write
+
+
+def _write_model(
+    out: Path, settings: dict[str, Any], weights: dict[str, Tensor], card_text: str
+) -> dict[str, Any]:
+    """Write weights, config.json and card, and return what the manifest says of them."""
+    save_file(weights, out / WEIGHTS_FILE, metadata={"format": "pt"})
+    configs.write_json(out / "config.json", settings)
+    (out / "README.md").write_text(card_text, encoding="utf-8")
+    return {"class": settings["architectures"][0], "parameters": _count_parameters(weights)}
 
 
 def _native_converter(
     model: native_export.NativeModel, cfg: ExportConfig, usage: Callable[[str], str] | None
 ) -> Callable[[Path], dict[str, Any]]:
     """Return what writes a model that transformers computes, in its own type; see `make_converter`."""
-    name = model.settings["architectures"][0]
-    example = usage(name) if usage else ""
+    example = usage(model.settings["architectures"][0]) if usage else ""
 
     def write(out: Path) -> dict[str, Any]:
-        save_file(layouts.copy_float32(model.weights), out / WEIGHTS_FILE, metadata={"format": "pt"})
-        configs.write_json(out / "config.json", model.settings)
         native_export.save_tokenizer(model, cfg.checkpoint, out)
         if (cfg.checkpoint / SENTENCE_FILE).is_file():
             fast = Tokenizer.from_file(str(out / "tokenizer.json"))
@@ -162,8 +170,8 @@ def _native_converter(
         text = card.write_card(
             cfg.checkpoint, native_export.card_settings(model), cfg.scores, usage_example=example
         )
-        (out / "README.md").write_text(text, encoding="utf-8")
-        return {"class": name, "parameters": _count_parameters(model.weights)}
+        written = _write_model(out, model.settings, layouts.copy_float32(model.weights), text)
+        return written | {"parameters": _count_parameters(model.weights)}
 
     return write
 
@@ -234,12 +242,7 @@ def _read_tuned(directory: Path) -> tuple[ExportedModel, list[str]]:
     }
     if unsupported_parts.is_modernbert(model.encoder.cfg):
         task_settings[modernbert.TASK_KEY] = model.task.name
-    if model.labels:
-        names = dict(enumerate(model.labels))
-        task_settings |= {
-            "id2label": {str(k): v for k, v in names.items()},
-            "label2id": {v: k for k, v in names.items()},
-        }
+    task_settings |= configs.label_settings(model.labels)
     return ExportedModel(model.encoder.cfg, model.state_dict(), task_settings), unsupported
 
 
@@ -291,14 +294,6 @@ def _generation_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]
         "max_new_tokens": shape.max_positions - 1,
         "lang_to_id": {f"[{lang}]": symbols.lang(i) for i, lang in enumerate(symbols.langs)},
     }
-
-
-def _check_vocabulary(directory: Path, fast_tokenizer: Tokenizer, num_rows: int) -> None:
-    if fast_tokenizer.get_vocab_size() != num_rows:
-        raise UserError(
-            f"{directory} has {num_rows} embeddings and a vocabulary of {fast_tokenizer.get_vocab_size()}",
-            "a model with one row for each piece",
-        )
 
 
 def _xlmr_config(shape: EncoderConfig, vocab_size: int) -> dict[str, Any]:

@@ -71,19 +71,13 @@ def extend_vocabulary(
         copied = model.pieces.add()
         copied.piece, copied.score = piece.piece, piece.score
     model.trainer_spec.vocab_size = len(model.pieces)
-    pieces = [*vocabulary.pieces, *(p.piece for p in new_pieces)]
-
-    def write(out: Path) -> None:
-        (out / "spm.model").write_bytes(model.SerializeToString())
-        files.write_dictionary(out, pieces)
-
     sources = _source_rows([p.piece for p in new_pieces], vocabulary.pieces, processor, init)
     counts = {
         "pieces_added": len(new_pieces),
         "pieces_unwritable": len(candidates) - len(new_pieces),
         "rows_of_the_mean": sum(not source for source in sources),
     }
-    return files.ImportedVocabulary(pieces, write, model), sources, counts
+    return files.vocabulary_from_spm(model), sources, counts
 
 
 def append_rows(

@@ -113,9 +113,14 @@ def read_sentencepiece(folder: Path) -> ImportedVocabulary:
         UserError: there is none, or it is damaged.
     """
     tokenizer_path = folder / "tokenizer.json"
-    if tokenizer_path.is_file() and not any((folder / name).is_file() for name in SPM_NAMES):
+    if tokenizer_path.is_file() and not spm_paths(folder):
         return vocabulary_from_spm(rebuild.rebuild_sentencepiece(read_json(tokenizer_path), tokenizer_path))
     return vocabulary_from_spm(tokenizer.read_spm_model(find_spm_path(folder)))
+
+
+def spm_paths(folder: Path) -> list[Path]:
+    """List the files of a directory that hold a SentencePiece model."""
+    return [folder / name for name in SPM_NAMES if (folder / name).is_file()]
 
 
 def find_spm_path(folder: Path) -> Path:
@@ -124,8 +129,7 @@ def find_spm_path(folder: Path) -> Path:
     Raises:
         UserError: there is none.
     """
-    present = [folder / name for name in SPM_NAMES if (folder / name).is_file()]
-    if not present:
+    if not (present := spm_paths(folder)):
         raise UserError(
             f"{folder} has no SentencePiece model", f"{' or '.join(SPM_NAMES)}, or tokenizer.json"
         )
@@ -192,6 +196,19 @@ def check_rows(num_rows: int, num_ids: int, model_name: Path) -> None:
         )
 
 
+def check_largest_id(order: Sequence[int], num_rows: int, model_name: Path | str) -> None:
+    """Reject a tokenizer with an id that the embeddings have no row for.
+
+    Raises:
+        UserError: there is one.
+    """
+    if max(order) >= num_rows:
+        raise UserError(
+            f"{model_name} has {num_rows} embeddings, and its tokenizer the id {max(order)}",
+            "weights and tokenizer of one model",
+        )
+
+
 def drop_unused_rows(weights: dict[str, Shaped[Tensor, " ..."]], num_ids: int, folder: Path) -> None:
     """Remove, in place, the rows after ``<mask>`` of a model that has more rows than its tokenizer uses.
 
@@ -225,6 +242,22 @@ def shared_embeddings(
             "xling has no such models: choose another",
         )
     return tables[0].float()
+
+
+def check_tied(
+    output: Shaped[Tensor, " ..."] | None, tokens: Shaped[Tensor, " ..."] | None, model_name: Path | str
+) -> None:
+    """Reject a matrix of the output layer that is not that of the embeddings; either may be missing.
+
+    Raises:
+        UserError: they differ.
+    """
+    if output is not None and tokens is not None and not torch.equal(output, tokens):
+        raise UserError(
+            f"the output layer of {model_name} has a matrix of its own",
+            "one that shares its matrix with the embeddings",
+            "xling has no such models: choose another",
+        )
 
 
 def check_same_pieces(listed_pieces: list[str], pieces: list[str], path: Path) -> None:

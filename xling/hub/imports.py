@@ -193,15 +193,7 @@ def _read_xlmr(
     configs.check_config(config, "xlm-roberta", folder)
     if not any(name.startswith("roberta.") for name in state):
         state = {f"roberta.{name}": tensor for name, tensor in state.items()}
-    output_matrix = state.get("lm_head.decoder.weight")
-    if output_matrix is not None and not torch.equal(
-        output_matrix, state.get(f"{layouts.XLMR.tokens}.weight", output_matrix)
-    ):
-        raise UserError(
-            f"the output layer of {folder} has a matrix of its own",
-            "one that shares its matrix with the embeddings",
-            "xling has no such models: choose another",
-        )
+    files.check_tied(state.get("lm_head.decoder.weight"), state.get(f"{layouts.XLMR.tokens}.weight"), folder)
     vocabulary = files.read_sentencepiece(folder)
     files.check_tokenizer(folder, vocabulary.pieces)
     weights = layouts.from_layout(state, layouts.XLMR, str(folder))
@@ -222,18 +214,11 @@ def _read_bert(
     return ImportedModel(*bert.read_bert(config, state, folder), langs)
 
 
-def _read_bart(
+def _read_seq2seq(
     config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs: list[str]
 ) -> ImportedModel:
-    shape, weights, ids = bart.read_hf(config, state, folder, langs)
-    _check_languages(langs, ids.langs, folder)
-    return ImportedModel(shape, weights, ids.vocabulary, ids.langs)
-
-
-def _read_t5(
-    config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs: list[str]
-) -> ImportedModel:
-    shape, weights, ids = t5.read_hf(config, state, folder, langs)
+    read = t5.read_hf if config["model_type"] in t5.T5_TYPES else bart.read_hf
+    shape, weights, ids = read(config, state, folder, langs)
     _check_languages(langs, ids.langs, folder)
     return ImportedModel(shape, weights, ids.vocabulary, ids.langs)
 
@@ -259,7 +244,7 @@ def _read_modernbert(
 
 READERS = {
     "xlm-roberta": _read_xlmr, "bert": _read_bert, modernbert.MODEL_TYPE: _read_modernbert,
-    **dict.fromkeys(bart.BART_FAMILIES, _read_bart), **dict.fromkeys(t5.T5_TYPES, _read_t5),
+    **dict.fromkeys((*bart.BART_FAMILIES, *t5.T5_TYPES), _read_seq2seq),
 }  # fmt: skip
 
 
@@ -337,20 +322,10 @@ def _build_model(
     Raises:
         UserError: a weight is missing or has another shape than the settings say.
     """
-    if shape.heads < 1 or shape.head_dim < 0 or (not shape.head_dim and shape.dim % shape.heads):
-        raise UserError(
-            f"{model_name}: its configuration has width {shape.dim} and {shape.heads} heads",
-            "a width that is a multiple of the heads",
-            "copy its config.json again",
-        )
+    configs.check_heads(shape.dim, shape.heads, shape.head_dim, model_name)
     for side, layers in (("encoder", shape.layers), ("decoder", getattr(shape, "decoder_layers", 0))):
-        if layers and (present := layouts.count_layers(weights, side)) != layers:
-            finding = f"no {side}.layers.{present}" if present < layers else f"{present} layers in its {side}"
-            raise UserError(
-                f"{model_name} has {finding}",
-                f"{layers} layers, as its configuration says",
-                "copy weights and configuration of one model",
-            )
+        if layers:
+            configs.check_layers(side, layouts.count_layers(weights, side), layers, model_name)
     try:
         with torch.device("meta"):  # only sizes: a wrong configuration must not allocate memory
             expected = _new_model(shape, num_rows).state_dict()

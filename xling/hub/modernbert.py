@@ -142,17 +142,7 @@ def from_hf(
             name if name.startswith(("head.", "decoder.")) else f"model.{name}": t
             for name, t in state.items()
         }
-    output_matrix = state.get("decoder.weight", state.get(TOKEN_EMBEDDINGS))
-    if (
-        TOKEN_EMBEDDINGS in state
-        and output_matrix is not None
-        and not output_matrix.equal(state[TOKEN_EMBEDDINGS])
-    ):
-        raise UserError(
-            f"the output layer of {model_name} has a matrix of its own",
-            "one that shares its matrix with the embeddings",
-            "xling has no such models: choose another",
-        )
+    files.check_tied(state.get("decoder.weight"), state.get(TOKEN_EMBEDDINGS), model_name)
     weights = {}
     for ours, hf_name in weight_names(shape.layers).items():
         if hf_name in state:
@@ -173,7 +163,7 @@ def from_hf(
 def has_other_tokenizer(folder: Path) -> bool:
     """Return whether the tokenizer is none that a SentencePiece model with XLM-R's specials can express."""
     path = folder / "tokenizer.json"
-    if any((folder / name).is_file() for name in files.SPM_NAMES) or not path.is_file():
+    if files.spm_paths(folder) or not path.is_file():
         return False
     return read_json(path).get("model", {}).get("type") != "Unigram"
 
@@ -191,12 +181,7 @@ def reorder_rows(
     Raises:
         UserError: an id has no row.
     """
-    num_rows = len(weights["encoder.tokens.weight"])
-    if max(order) >= num_rows:
-        raise UserError(
-            f"{model_name} has {num_rows} embeddings, and its tokenizer the id {max(order)}",
-            "weights and tokenizer of one model",
-        )
+    files.check_largest_id(order, len(weights["encoder.tokens.weight"]), model_name)
     reordered = {name: weights[name][order].clone() for name in ("encoder.tokens.weight", "lm_head.bias")}
     return {**weights, **reordered}
 

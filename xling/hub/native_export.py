@@ -16,7 +16,7 @@ import torch
 from tokenizers import Tokenizer
 
 from xling.core.errors import UserError
-from xling.hub import tokenizer, transformers_wrapper, unsupported_parts
+from xling.hub import configs, tokenizer, transformers_wrapper, unsupported_parts
 from xling.models.files import model_weights
 from xling.models.files.model_folder import FOREIGN, TASK, TASK_FILE
 from xling.models.network.transformers_wrapper import SETTINGS_KEY, TransformersModel
@@ -143,10 +143,8 @@ def read_native_model(directory: Path) -> NativeModel | None:
 def _read_task_model(directory: Path) -> NativeModel:
     """Read a fine-tuned model."""
     model: Any = tune.load_tuned(directory).model
-    settings, transformers_type = (
-        dict(model.encoder.settings),
-        TRANSFORMERS_TYPES[model.encoder.settings["model_type"]],
-    )
+    settings: dict[str, Any] = dict(model.encoder.settings)
+    transformers_type = TRANSFORMERS_TYPES[settings["model_type"]]
     class_suffix = unsupported_parts.HEAD_CLASSES.get(model.task.name, "").removeprefix("XLMRoberta")
     problem = ""
     if model.features != "cls":
@@ -162,10 +160,10 @@ def _read_task_model(directory: Path) -> NativeModel:
             "keep using this one with xling, or fine-tune another model",
         )
     state = model.state_dict()
-    order = _read_order(directory)
-    unused_rows = torch.zeros(
-        _num_embedding_rows(settings, order) - len(set(order)), state["encoder.tokens.weight"].shape[1]
-    )
+    _, order = _read_stored(directory)
+    vocab_size = settings.get("vocab_size", settings.get("n_words", 0))
+    num_rows = max(int(vocab_size), 1 + max(order))  # at least those that the tokenizer needs
+    unused_rows = torch.zeros(num_rows - len(set(order)), state["encoder.tokens.weight"].shape[1])
     weights = _to_native_names(state, directory, transformers_type.weight_prefix, unused_rows)
     for ours, theirs in transformers_type.heads[class_suffix].items():
         weights |= {f"{theirs}.{part}": state[f"{ours}.{part}"].float() for part in ("weight", "bias")}
@@ -175,24 +173,14 @@ def _read_task_model(directory: Path) -> NativeModel:
     }
     if transformers_type.heads[class_suffix] is _POOLED_HEAD:
         settings["pooler_hidden_size"] = model.encoder.cfg.dim
-    if model.labels:
-        settings["id2label"] = {str(number): name for number, name in enumerate(model.labels)}
-        settings["label2id"] = {name: number for number, name in enumerate(model.labels)}
+    settings |= configs.label_settings(model.labels)
     return NativeModel(settings, weights, model.encoder.cfg, is_task=True)
 
 
-def _num_embedding_rows(settings: Mapping[str, Any], order: list[int]) -> int:
-    """Return the rows of the embeddings by the settings, at least those that the tokenizer needs."""
-    vocab_size = settings.get("vocab_size", settings.get("n_words", 0))
-    return max(int(vocab_size), 1 + max(order))
-
-
-def _read_order(directory: Path) -> list[int]:
-    """Return the tokenizer's id for each of ours."""
-    return [
-        int(n)
-        for n in json.loads((directory / vocab.TRANSFORMERS_TOKENIZER).read_text(encoding="utf-8"))["order"]
-    ]
+def _read_stored(directory: Path) -> tuple[dict[str, Any], list[int]]:
+    """Return the tokenizer of a model as it is stored, and its id for each of ours."""
+    content = json.loads((directory / vocab.TRANSFORMERS_TOKENIZER).read_text(encoding="utf-8"))
+    return content["tokenizer"], [int(number) for number in content["order"]]
 
 
 def _to_native_names(
@@ -202,7 +190,7 @@ def _to_native_names(
     unused_rows: Shaped[torch.Tensor, "rows dim"],
 ) -> dict[str, Float32[torch.Tensor, " ..."]]:
     """Return the weights of the encoder under the names of transformers, with the embeddings in the original order."""
-    our_rows, order = state["encoder.tokens.weight"].float(), _read_order(directory)
+    our_rows, (_, order) = state["encoder.tokens.weight"].float(), _read_stored(directory)
     table = our_rows.new_empty(len(set(order)) + len(unused_rows), our_rows.shape[1])
     is_unused = torch.ones(len(table), dtype=torch.bool)
     is_unused[order] = False
@@ -230,10 +218,7 @@ def save_tokenizer(model: NativeModel, directory: Path, out: Path) -> list[str]:
     Returns:
         The names of the tokens at begin and end of a text, then of padding, unknown and mask if it has them.
     """
-    stored_tokenizer = json.loads((directory / vocab.TRANSFORMERS_TOKENIZER).read_text(encoding="utf-8"))[
-        "tokenizer"
-    ]
-    order = _read_order(directory)
+    stored_tokenizer, order = _read_stored(directory)
     begin, pad, end, unknown, mask = *order[:4], order[-1]
     if stored.MOSES_KEY in stored_tokenizer:
         return _save_xlm_tokenizer(
@@ -274,9 +259,7 @@ def _save_xlm_tokenizer(
         "model_max_length": model.shape.max_positions,
         **{name: model.settings[name] for name in ("lang2id", "id2lang") if model.settings.get(name)},
     }
-    (out / "tokenizer_config.json").write_text(
-        json.dumps(settings, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
+    configs.write_json(out / "tokenizer_config.json", settings)
     return [begin, end, pad, unknown, mask]
 
 

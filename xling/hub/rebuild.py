@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sentencepiece import sentencepiece_model_pb2 as proto
-
 from xling.core.errors import UserError
 from xling.hub import charsmap, tokenizer
 
@@ -42,23 +40,8 @@ def rebuild_sentencepiece(settings: Mapping[str, Any], path: Path) -> Any:
         for piece, score in pieces_with_scores[len(specials) :]
         if piece not in added
     ]
-    byte_fallback = bool(model_settings.get("byte_fallback"))
-    model = proto.ModelProto()
-    for name, kind in (
-        ("<unk>", tokenizer.UNKNOWN_PIECE),
-        ("<s>", tokenizer.CONTROL_PIECE),
-        ("</s>", tokenizer.CONTROL_PIECE),
-    ):
-        model.pieces.add(piece=name, score=0.0, type=kind)
-    for piece, score in pieces:
-        is_byte = byte_fallback and len(piece) == 6 and piece.startswith("<0x")
-        model.pieces.add(
-            piece=piece, score=score, type=tokenizer.BYTE_PIECE if is_byte else tokenizer.NORMAL_PIECE
-        )
-    trainer_spec, normalizer_spec = model.trainer_spec, model.normalizer_spec
-    trainer_spec.model_type, trainer_spec.vocab_size = tokenizer.UNIGRAM_MODEL, len(model.pieces)
-    trainer_spec.byte_fallback, trainer_spec.pad_id = byte_fallback, -1
-    _set_normalisation(normalizer_spec, settings, path)
+    model = tokenizer.build_unigram_model(pieces, bool(model_settings.get("byte_fallback")))
+    _set_normalisation(model.normalizer_spec, settings, path)
     return model
 
 

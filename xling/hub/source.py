@@ -15,12 +15,8 @@ from xling.core.output import manifest
 from xling.hub import configs
 from xling.hub.settings import ImportConfig, TokenizerConfig
 
-SAFETENSORS_FILE, SAFETENSORS_INDEX, PICKLE_FILE, PICKLE_INDEX = (
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "pytorch_model.bin",
-    "pytorch_model.bin.index.json",
-)
+SAFETENSORS_FILE, SAFETENSORS_INDEX = "model.safetensors", "model.safetensors.index.json"
+PICKLE_FILE, PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
 DOWNLOAD_PATTERNS = ("*.json", "*.safetensors", "*.model", "vocab.txt", "merges.txt")
 """Files that are downloaded from a repository on the Hugging Face Hub."""
 ENCODER_TYPES = ("xlm-roberta", "bert", "modernbert")
@@ -196,6 +192,11 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise UserError(f"{path} holds no settings", "a JSON object", "copy it again")
     return content
+
+
+def read_optional_json(path: Path) -> dict[str, Any]:
+    """Read the settings in a file as `read_json`; empty if there is none."""
+    return read_json(path) if path.is_file() else {}
 
 
 def find_weight_files(folder: Path, allow_pickle: bool) -> list[Path]:

@@ -24,12 +24,8 @@ from xling.static import encoder_files
 from xling.static.shape import StaticConfig
 from xling.text.words import han
 
-MODULE_NAME, CONFIG_CLASS, MODEL_CLASS, SENTENCES_CLASS = (
-    "modeling_static",
-    "StaticEncoderConfig",
-    "StaticEncoderModel",
-    "StaticSentences",
-)
+MODULE_NAME, CONFIG_CLASS = "modeling_static", "StaticEncoderConfig"
+MODEL_CLASS, SENTENCES_CLASS = "StaticEncoderModel", "StaticSentences"
 COPIED_FILES = (
     "static/modeling_static.py", "static/matching.py", "static/vectors.py", "text/words/features.py",
     "text/words/romanise.py",
@@ -98,10 +94,8 @@ def write_export(cfg: ExportConfig, out: Path) -> dict[str, Any]:
         code = resources.files("xling").joinpath(name).read_text(encoding="utf-8")
         note = _COPIED_NOTE if name == COPIED_FILES[0] else ""
         (out / Path(name).name).write_text(to_portable_code(code) + note, encoding="utf-8")
-    characters, simplified = (
-        repr("".join(map(chr, han.simplified_table()))),
-        repr("".join(han.simplified_table().values())),
-    )
+    characters = repr("".join(map(chr, han.simplified_table())))
+    simplified = repr("".join(han.simplified_table().values()))
     (out / "han.py").write_text(
         _origin_comment() + _HAN_TEMPLATE.format(old=characters, new=simplified), encoding="utf-8"
     )

@@ -19,15 +19,15 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from xling.core.errors import UserError
 from xling.data.symbols import NUM_SENTINELS, Symbols
-from xling.hub import configs, files, layouts, mbart, tokenizer, unsupported_parts
-from xling.hub.source import read_json
+from xling.hub import bart_ids, configs, files, layouts, mbart, tokenizer, unsupported_parts
+from xling.hub.source import read_json, read_optional_json
 from xling.models.generate.decode import EOS
 from xling.models.network.encoder import PAD, is_gated
 from xling.models.network.positions import MAX_DISTANCE, NUM_BUCKETS
@@ -41,6 +41,7 @@ ROW_MULTIPLE = 128
 T5_SPECIALS = ("<pad>", "</s>", "<unk>")
 OUR_FFN_NAMES: dict[str, Any] = {"relu": "relu", "gated-gelu": "gated_gelu", "gelu": "gelu"}
 """Their feed-forward blocks -> our names."""
+SETTINGS_FILE = "tokenizer_config.json"
 T5_TYPES = ("t5", "mt5", "umt5")
 _SENTINEL = re.compile(r"\u2581?<extra_id_(\d+)>")
 
@@ -92,24 +93,9 @@ def to_hf_weights(
     return layouts.copy_float32(weights)
 
 
-class IdMapping(NamedTuple):
-    """Vocabulary of a T5, the order of its ids, and its language tokens.
-
-    Attributes:
-        order: their id for each of our ids, int64 (V,).
-        langs: languages that have a token.
-        source_lang: whether sources end with it.
-    """
-
-    vocabulary: files.ImportedVocabulary
-    order: Int[Tensor, " vocab"]
-    langs: list[str]
-    source_lang: bool
-
-
 def read_hf(
     config: Mapping[str, Any], state: Mapping[str, Shaped[Tensor, " ..."]], folder: Path, langs: Sequence[str]
-) -> tuple[Seq2SeqConfig, dict[str, Shaped[Tensor, " ..."]], IdMapping]:
+) -> tuple[Seq2SeqConfig, dict[str, Shaped[Tensor, " ..."]], bart_ids.IdMapping]:
     """Return shape, weights and ids of a ``T5ForConditionalGeneration``, or of mT5's or umT5's class.
 
     Args:
@@ -167,18 +153,14 @@ def to_our_weights(
     Raises:
         UserError: one is missing.
     """
-    weights = {"encoder.tokens.weight": state["shared.weight"][order].float()}
+    sides = layouts.t5_layouts(is_gated(shape.ffn), shape.layer_biases)
+    weights = mbart.to_our_weights(state, state["shared.weight"], order, sides, str(folder))
     if shape.untied_head:
         weights["decoder.head.weight"] = state["lm_head.weight"][order].float()
-    for side, layout in layouts.t5_layouts(is_gated(shape.ffn), shape.layer_biases).items():
-        weights |= layouts.trunk_from_layout(
-            state, layouts.make_take_weight(state, layout, str(folder)), side, layout
-        )
-    weights |= layouts.identity_head(weights["encoder.tokens.weight"])
     return _scale_queries(weights, shape, math.sqrt(_head_dim(shape)))
 
 
-def read_id_mapping(folder: Path, num_rows: int, langs: Sequence[str]) -> IdMapping:
+def read_id_mapping(folder: Path, num_rows: int, langs: Sequence[str]) -> bart_ids.IdMapping:
     """Return the vocabulary of a directory and the meaning of its ids: T5's own, or that of `xling export`.
 
     Raises:
@@ -191,25 +173,21 @@ def read_id_mapping(folder: Path, num_rows: int, langs: Sequence[str]) -> IdMapp
         files.check_tokenizer(folder, vocabulary.pieces)
         order, known_langs = mbart.order_of_ids(tokens, len(vocabulary.pieces), folder)
         template = (read_json(folder / "tokenizer.json").get("post_processor") or {}).get("single", [])
-        return IdMapping(vocabulary, order, known_langs, bool(template) and "</s>" not in str(template[-1]))
-    is_byt5 = _is_byt5(folder)
+        return bart_ids.IdMapping(
+            vocabulary, order, known_langs, bool(template) and "</s>" not in str(template[-1])
+        )
     if not langs:
         raise UserError(
             f"{folder} has no language tokens, and no language is given",
             "langs=CODE,CODE: each becomes a token that the decoder can start with",
             "name all languages that the model will write",
         )
-    vocabulary, specials, sentinels = (
-        _byte_vocabulary(folder, num_rows) if is_byt5 else read_vocabulary(folder, num_rows)
-    )
+    # ByT5's tokenizer needs no file but its settings.
+    is_byt5 = read_optional_json(folder / SETTINGS_FILE).get("tokenizer_class") == "ByT5Tokenizer"
+    read = _byte_vocabulary if is_byt5 else read_vocabulary
+    vocabulary, specials, sentinels = read(folder, num_rows)
     order = order_of_ids(len(vocabulary.pieces), len(langs), sentinels, specials)
-    return IdMapping(vocabulary, order, [*langs], False)
-
-
-def _is_byt5(folder: Path) -> bool:
-    """Return whether the directory has ByT5's tokenizer, which needs no file but its settings."""
-    path = folder / "tokenizer_config.json"
-    return path.is_file() and read_json(path).get("tokenizer_class") == "ByT5Tokenizer"
+    return bart_ids.IdMapping(vocabulary, order, [*langs])
 
 
 def _byte_vocabulary(folder: Path, num_rows: int) -> tuple[files.ImportedVocabulary, list[str], list[int]]:
@@ -251,12 +229,7 @@ def read_vocabulary(folder: Path, num_rows: int) -> tuple[files.ImportedVocabula
     }
     end_of_pieces = min(sentinels.values(), default=len(names))
     if not sentinels:
-        config_path = folder / "tokenizer_config.json"
-        num_extra = (
-            int(read_json(config_path).get("extra_ids", NUM_SENTINELS))
-            if config_path.is_file()
-            else NUM_SENTINELS
-        )
+        num_extra = int(read_optional_json(folder / SETTINGS_FILE).get("extra_ids", NUM_SENTINELS))
         sentinels = {number: len(names) + num_extra - 1 - number for number in range(num_extra)}
     num_ids = max(len(names), 1 + max(sentinels.values(), default=0))
     if sorted(sentinels) != list(range(len(sentinels))) or end_of_pieces + len(sentinels) != num_ids:
@@ -264,11 +237,7 @@ def read_vocabulary(folder: Path, num_rows: int) -> tuple[files.ImportedVocabula
             f"{path} has {len(sentinels)} sentinels among its pieces", "<extra_id_0> and on, at its end"
         )
     if not num_ids <= num_rows < num_ids + ROW_MULTIPLE:
-        raise UserError(
-            f"{folder} has {num_rows} embeddings, and its tokenizer {num_ids} ids",
-            "weights and tokenizer of one model",
-            "give the SentencePiece model that the weights were trained with",
-        )
+        files.check_rows(num_rows, num_ids, folder)
     pieces = names[len(specials) : end_of_pieces]
     if tokens := files.read_tokens(folder):
         files.check_same_pieces(tokens[len(specials) : end_of_pieces], pieces, folder / "tokenizer.json")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,22 +45,28 @@ def read_spm_model(path: Path) -> Any:
     return model
 
 
-def build_byte_model() -> Any:
-    """Build a SentencePiece model of the 256 bytes, whose specials are ``<unk> <s> </s>``: every text is its UTF-8."""
+def build_unigram_model(pieces: Iterable[tuple[str, float]], byte_fallback: bool) -> Any:
+    """Build a SentencePiece model with the specials ``<unk> <s> </s>`` and pieces with their scores.
+
+    With ``byte_fallback`` a piece such as ``<0x0A>`` is a byte.
+    """
     model = proto.ModelProto()
     for name, kind in (("<unk>", UNKNOWN_PIECE), ("<s>", CONTROL_PIECE), ("</s>", CONTROL_PIECE)):
         model.pieces.add(piece=name, score=0.0, type=kind)
-    for number in range(256):
-        model.pieces.add(piece=f"<0x{number:02X}>", score=0.0, type=BYTE_PIECE)
+    for piece, score in pieces:
+        is_byte = byte_fallback and len(piece) == 6 and piece.startswith("<0x")
+        model.pieces.add(piece=piece, score=score, type=BYTE_PIECE if is_byte else NORMAL_PIECE)
+    model.trainer_spec.model_type, model.trainer_spec.vocab_size = UNIGRAM_MODEL, len(model.pieces)
+    model.trainer_spec.byte_fallback, model.trainer_spec.pad_id = byte_fallback, -1
+    return model
+
+
+def build_byte_model() -> Any:
+    """Build a SentencePiece model of the 256 bytes, whose specials are ``<unk> <s> </s>``: every text is its UTF-8."""
     # SentencePiece wants one other piece: these code points are no characters, so no text has them.
-    model.pieces.add(piece="\ufdd0" * 8, score=0.0, type=NORMAL_PIECE)
-    trainer_spec, normalizer_spec = model.trainer_spec, model.normalizer_spec
-    trainer_spec.model_type, trainer_spec.vocab_size, trainer_spec.byte_fallback, trainer_spec.pad_id = (
-        UNIGRAM_MODEL,
-        len(model.pieces),
-        True,
-        -1,
-    )
+    pieces = [*(f"<0x{number:02X}>" for number in range(256)), "\ufdd0" * 8]
+    model = build_unigram_model(((piece, 0.0) for piece in pieces), byte_fallback=True)
+    normalizer_spec = model.normalizer_spec
     normalizer_spec.add_dummy_prefix = normalizer_spec.remove_extra_whitespaces = (
         normalizer_spec.escape_whitespaces
     ) = False

@@ -150,11 +150,7 @@ def build_wrapper(
     prefix, embeddings = candidates[0]
     body_weights = {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}
     embeddings_table = body_weights.pop(embeddings).float()
-    if max(tokenizer.order) >= len(embeddings_table):
-        raise UserError(
-            f"{model_name} has {len(embeddings_table)} embeddings, and its tokenizer the id {max(tokenizer.order)}",
-            "weights and tokenizer of one model",
-        )
+    files.check_largest_id(tokenizer.order, len(embeddings_table), model_name)
     with torch.device("meta"):  # only sizes: a wrong configuration must not allocate memory
         expected = TransformersModel(settings, len(tokenizer.order)).encoder.body.state_dict()
     for name, tensor in body_weights.items():

@@ -20,7 +20,7 @@ from torch import nn
 
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.hub import checks, tokenizer
+from xling.hub import checks, files, tokenizer
 from xling.hub.settings import TrimConfig
 from xling.models.files import model_weights
 from xling.models.files.model_folder import TASK, TASK_FILE
@@ -158,6 +158,4 @@ def write_vocabulary(folder: Path, out: Path, kept_pieces: list[int]) -> None:
     del model.pieces[:]
     model.pieces.extend(copies)
     model.trainer_spec.vocab_size = len(copies)
-    (out / "spm.model").write_bytes(model.SerializeToString())
-    text = "".join(f"{piece.piece} 1\n" for piece in copies[tokenizer.NUM_SPM_SPECIALS :])
-    (out / "dict.txt").write_text(text, encoding="utf-8")
+    files.vocabulary_from_spm(model).write(out)

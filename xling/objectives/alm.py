@@ -10,17 +10,15 @@ sentence.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from xling.core.languages import split_pair
 from xling.core.sampling import alpha_shares
 from xling.data import mixer
-from xling.data.packing import Example
-from xling.objectives.base import Loss, Objective, ObjectiveDataset, objective
-from xling.objectives.contract_facts import Trial
-from xling.objectives.mmlm import Block, BlockDataset, example, masked_loss, rule_of
+from xling.objectives.base import objective
+from xling.objectives.mmlm import BlockDataset, Mmlm
 from xling.text import shard_selection
 from xling.text.files import shards
 
@@ -77,20 +75,8 @@ class SwitchedDataset(BlockDataset):
 
 
 @objective("alm")
-class Alm(Objective):
+class Alm(Mmlm):
     """The ALM objective: masked LM on code-switched text."""
 
-    trial = Trial(changes=("context",), ignores=("own token",))
-
-    def dataset(self, data: Path, split: str) -> ObjectiveDataset:
-        """Return the dataset of blocks of a split."""
-        rule = rule_of(self.cfg, self.dictionary)
-
-        def build(block: Block) -> Example:
-            return example(block.tokens, rule, block.generator)
-
-        return SwitchedDataset(self.cfg, data, split, self.langs, "alm", build)
-
-    def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
-        """Return the cross-entropy at the chosen positions."""
-        return masked_loss(model, sample)
+    blocks = SwitchedDataset
+    key = "alm"

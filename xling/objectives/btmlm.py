@@ -28,12 +28,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from xling.core.languages import split_pair
-from xling.data.masking import MaskRule, choose, corrupt
+from xling.data.masking import MaskRule
 from xling.data.packing import Example, pack
 from xling.objectives.base import EOS, FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.camlm import NOBODY
 from xling.objectives.contract_facts import Trial
-from xling.objectives.mmlm import Block, BlockDataset, masked_loss, rule_of
+from xling.objectives.mmlm import Block, BlockDataset, masked, masked_loss, rule_of
 from xling.text.files import shards
 
 if TYPE_CHECKING:
@@ -69,17 +69,13 @@ def example(
     length, num = len(tokens) + 1, len(tokens) - 1
     first = np.concatenate([tokens, [EOS]])
     second = np.concatenate([[EOS], np.full(num, rule.mask_id), [EOS]])
-    clean = np.concatenate([first, second])
-    chosen = choose(first, rule, generator)
-    start = 0 if restart else length
-    return {
-        "tokens": np.concatenate([corrupt(first, chosen, rule, generator), second]),
+    built, start = masked(first, rule, generator), 0 if restart else length
+    return built | {
+        "tokens": np.concatenate([built["tokens"], second]),
         "positions": np.concatenate([np.arange(length), start + np.arange(len(second))]),
         "langs": np.concatenate([langs, langs[-1:], np.full(len(second), other)]),
         "segments": np.repeat([0, 1], [length, len(second)]),
-        "chosen": chosen,
-        "target": first[chosen],
-        "clean": clean,
+        "clean": np.concatenate([first, second]),
         "blanks": length + 1 + np.arange(num),
     }
 

@@ -11,16 +11,15 @@ not see x follows from its aim, since in two layers x would otherwise reach itse
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from xling.data.masking import MaskRule
 from xling.data.packing import Example
 from xling.objectives import tlm
-from xling.objectives.base import Loss, Objective, ObjectiveDataset, objective
+from xling.objectives.base import ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
-from xling.objectives.mmlm import masked_loss, rule_of
+from xling.objectives.mmlm import MaskedObjective, rule_of
 from xling.objectives.pairs import Pair, PairDataset
 
 NOBODY = -1
@@ -42,7 +41,7 @@ def example(pair: Pair, rule: MaskRule, restart: bool, generator: np.random.Gene
 
 
 @objective("camlm")
-class Camlm(Objective):
+class Camlm(MaskedObjective):
     """The CAMLM objective: masked LM across aligned sentences, each side predicted from the other."""
 
     trial = Trial(changes=("context", "both sides"), ignores=("own token", "own side"))
@@ -55,7 +54,3 @@ class Camlm(Objective):
             return example(pair, rule, restart, generator)
 
         return PairDataset(self.cfg, data, split, self.langs, "camlm", build, tlm.OVERHEAD)
-
-    def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
-        """Return the cross-entropy at the masked positions of both sides."""
-        return masked_loss(model, sample)

@@ -8,6 +8,7 @@ Source: Lample et al. 2018, section 2.3; Chi et al. 2020 (XNLG), section 3.2.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,16 +48,23 @@ def max_tokens_of(lengths: Int[np.ndarray, " texts"]) -> Int[np.ndarray, " texts
 
 @objective("dae")
 class Dae(Seq2SeqObjective):
-    """The DAE objective: reconstruct a sentence from a noisy copy."""
+    """The DAE objective: reconstruct a sentence from a noisy copy.
+
+    Attributes:
+        key: name in the random key of the dataset.
+        add_noise: makes the noisy copy.
+    """
 
     trial = Trial(shrinks=True, changes=("context",))
+    key: str = "dae"
+    add_noise: Callable[..., np.ndarray] = staticmethod(noisy)
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of sentences of a split."""
         cfg, symbols, word_starts = self.cfg, self.symbols, word_starts_of(self.dictionary)
 
         def build(text: Text) -> Example:
-            source = noisy(text.tokens, word_starts, cfg, symbols.mask, text.generator)
+            source = self.add_noise(text.tokens, word_starts, cfg, symbols.mask, text.generator)
             return example(source, text.tokens, text.lang, text.lang, symbols)
 
-        return TextDataset(cfg, data, split, self.langs, "dae", build, max_tokens_of)
+        return TextDataset(cfg, data, split, self.langs, self.key, build, max_tokens_of)

@@ -42,11 +42,6 @@ def example(text: Text) -> Example:
     }
 
 
-def with_start(num: Int[np.ndarray, " texts"]) -> Int[np.ndarray, " texts"]:
-    """Return the tokens of examples of texts of ``num`` tokens."""
-    return num + 1
-
-
 class SentenceDataset(TextDataset):
     """Dataset of single sentences for an encoder."""
 
@@ -78,7 +73,7 @@ class LangAdversary(Objective):
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of sentences of a split."""
-        return SentenceDataset(self.cfg, data, split, self.langs, self.name, example, with_start)
+        return SentenceDataset(self.cfg, data, split, self.langs, self.name, example, lambda num: num + 1)
 
     def modules(self, model: Any) -> nn.Module:
         """Create the discriminator."""

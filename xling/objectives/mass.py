@@ -55,20 +55,6 @@ def span_of(tokens: Int[np.ndarray, " length"], share: float, rng: np.random.Gen
     return begin, begin + length
 
 
-def example(
-    tokens: Int[np.ndarray, " length"],
-    lang: int,
-    share: float,
-    rule: MaskRule,
-    symbols: Symbols,
-    rng: np.random.Generator,
-) -> Example:
-    """Build an example from a sentence (length,) with its ``</s>``: a masked source, and the span as target."""
-    begin, end = span_of(tokens, share, rng)
-    source = corrupt(tokens, np.arange(begin, end), rule, rng)
-    return sequences(source, tokens[begin:end], lang, lang, symbols, start=begin)
-
-
 def paper_span(num_tokens: int, share: float, rng: np.random.Generator) -> tuple[int, int]:
     """Return begin and end of a span in ``num_tokens`` tokens with ``</s>``, as the paper's code draws it.
 
@@ -85,21 +71,24 @@ def paper_span(num_tokens: int, share: float, rng: np.random.Generator) -> tuple
     return begin, begin + length
 
 
-def paper_example(
+def example(
     tokens: Int[np.ndarray, " length"],
     lang: int,
     share: float,
     rule: MaskRule,
     symbols: Symbols,
     rng: np.random.Generator,
+    style: str = "xling",
 ) -> Example:
-    """Build an example like `example` in the style of the paper's code.
+    """Build an example from a sentence (length,) with its ``</s>``: a masked source, and the span as target.
 
-    ``hidden`` (S,) marks hidden source positions.
+    With ``style="mass"`` also ``hidden`` (S,), which marks hidden source positions.
     """
-    begin, end = paper_span(len(tokens), share, rng)
+    begin, end = span_of(tokens, share, rng) if style == "xling" else paper_span(len(tokens), share, rng)
     source = corrupt(tokens, np.arange(begin, end), rule, rng)
     sample = sequences(source, tokens[begin:end], lang, lang, symbols, start=begin)
+    if style == "xling":
+        return sample
     if begin:
         sample["prev_tokens"][0] = tokens[begin - 1]
     return sample | {"hidden": sample["tokens"] == symbols.mask}
@@ -124,8 +113,7 @@ class Mass(Seq2SeqObjective):
         )
 
         def build(text: Text) -> Example:
-            make = example if cfg.style == "xling" else paper_example
-            return make(text.tokens, text.lang, cfg.span, rule, symbols, text.generator)
+            return example(text.tokens, text.lang, cfg.span, rule, symbols, text.generator, cfg.style)
 
         def max_tokens_of(lengths: Int[np.ndarray, " texts"]) -> Int[np.ndarray, " texts"]:
             return lengths + 1 + np.ceil(cfg.span * (lengths + (cfg.style == "mass"))).astype(np.int64)

@@ -25,10 +25,9 @@ import numpy as np
 from xling.data import noise
 from xling.data.packing import Example
 from xling.objectives.base import BOS, EOS, ObjectiveDataset, objective
-from xling.objectives.contract_facts import Trial
-from xling.objectives.dae import max_tokens_of
+from xling.objectives.dae import Dae, max_tokens_of
 from xling.objectives.mmlm import word_starts_of
-from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextDataset, example
+from xling.objectives.seq2seq import Text, TextDataset, example
 from xling.objectives.settings import MbartConfig
 
 if TYPE_CHECKING:
@@ -72,13 +71,16 @@ def fairseq_noisy(
 
 
 @objective("mbart")
-class Mbart(Seq2SeqObjective):
+class Mbart(Dae):
     """The mBART objective: reconstruct a text from a noisy copy."""
 
-    trial = Trial(shrinks=True, changes=("context",))
+    key = "mbart"
+    add_noise = staticmethod(noisy)
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of joined sentences of a split."""
+        if self.cfg.style != "fairseq":
+            return super().dataset(data, split)
         cfg, symbols, word_starts = self.cfg, self.symbols, word_starts_of(self.dictionary)
 
         def as_fairseq(text: Text) -> Example:
@@ -86,20 +88,8 @@ class Mbart(Seq2SeqObjective):
             target = np.concatenate([[BOS], text.tokens, [symbols.lang(text.lang)]])
             return example(source, target, text.lang, text.lang, symbols)
 
-        def build(text: Text) -> Example:
-            source = noisy(text.tokens, word_starts, cfg, symbols.mask, text.generator)
-            return example(source, text.tokens, text.lang, text.lang, symbols)
+        def tokens_of(lengths: Int[np.ndarray, " texts"]) -> Int[np.ndarray, " texts"]:
+            return max_tokens_of(lengths) + 3
 
-        if cfg.style == "fairseq":
-            room = cfg.tokens_per_sample - 2
-            return TextDataset(
-                cfg,
-                data,
-                split,
-                self.langs,
-                "mbart",
-                as_fairseq,
-                lambda lengths: max_tokens_of(lengths) + 3,
-                room,
-            )
-        return TextDataset(cfg, data, split, self.langs, "mbart", build, max_tokens_of)
+        room = cfg.tokens_per_sample - 2
+        return TextDataset(cfg, data, split, self.langs, self.key, as_fairseq, tokens_of, room)

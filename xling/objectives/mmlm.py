@@ -39,6 +39,16 @@ if TYPE_CHECKING:
 WORD_START, BYTE_LEVEL_SPACE = "\u2581", "\u0120"
 
 
+def masked(tokens: Int[np.ndarray, " length"], rule: MaskRule, generator: np.random.Generator) -> Example:
+    """Mask tokens (length,): ``tokens`` corrupted (length,), ``chosen`` (M,) and ``target`` (M,)."""
+    chosen = choose(tokens, rule, generator)
+    return {
+        "tokens": corrupt(tokens, chosen, rule, generator),
+        "chosen": chosen,
+        "target": tokens[chosen],
+    }
+
+
 def example(tokens: Int[np.ndarray, " length"], rule: MaskRule, generator: np.random.Generator) -> Example:
     """Build an example from one block by masking.
 
@@ -50,13 +60,7 @@ def example(tokens: Int[np.ndarray, " length"], rule: MaskRule, generator: np.ra
     Returns:
         ``tokens`` corrupted (length,), ``positions`` (length,), ``chosen`` (M,), ``target`` (M,).
     """
-    chosen = choose(tokens, rule, generator)
-    return {
-        "tokens": corrupt(tokens, chosen, rule, generator),
-        "positions": np.arange(len(tokens)),
-        "chosen": chosen,
-        "target": tokens[chosen],
-    }
+    return masked(tokens, rule, generator) | {"positions": np.arange(len(tokens))}
 
 
 class Block(NamedTuple):
@@ -157,11 +161,26 @@ class BlockDataset(DrawnDataset):
         return built | {"id": np.array([index]), "target_langs": built["langs"][built["chosen"]]}
 
 
+class MaskedObjective(Objective):
+    """Base class of objectives that predict the tokens at the chosen positions."""
+
+    def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
+        """Return the cross-entropy at the chosen positions only."""
+        return masked_loss(model, sample)
+
+
 @objective("mmlm")
-class Mmlm(Objective):
-    """The masked LM objective on monolingual text of many languages."""
+class Mmlm(MaskedObjective):
+    """The masked LM objective on monolingual text of many languages.
+
+    Attributes:
+        blocks: class of the dataset.
+        key: name in the random key of the dataset.
+    """
 
     trial = Trial(changes=("context",), ignores=("own token",))
+    blocks: type[BlockDataset] = BlockDataset
+    key: str = "mmlm"
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of blocks of a split in every language of the task."""
@@ -170,11 +189,7 @@ class Mmlm(Objective):
         def build(block: Block) -> Example:
             return example(block.tokens, rule, block.generator)
 
-        return BlockDataset(self.cfg, data, split, self.langs, "mmlm", build)
-
-    def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
-        """Return the cross-entropy at the chosen positions only."""
-        return masked_loss(model, sample)
+        return self.blocks(self.cfg, data, split, self.langs, self.key, build)
 
 
 def word_starts_of(dictionary: Dictionary) -> Bool[np.ndarray, " vocab"]:

@@ -19,7 +19,7 @@ from fairseq.data import Dictionary, FairseqDataset, data_utils
 from xling import compat
 from xling.core import languages
 from xling.core.errors import UserError
-from xling.data.packing import pack_seq2seq
+from xling.data.packing import pack_seq2seq, to_device
 from xling.data.symbols import Symbols
 from xling.models.generate.decode import Hypothesis, generate_all, source_example
 from xling.models.generate.settings import Search
@@ -93,7 +93,7 @@ class Generator:
         device = model.encoder.tokens.weight.device
         model.eval()
         with torch.inference_mode():
-            states = model(**_to(sample["net_input"], device))
+            states = model(**to_device(sample["net_input"], device))
             _, losses = model.loss(states, sample["target"].to(device))
         return -losses.float().cpu()[-len(tokens) :]
 
@@ -293,9 +293,3 @@ def _padded(packed: dict[str, Any]) -> dict[str, Any]:
         },
         "target": pad([row[1:] for row in rows]),
     }
-
-
-def _to(value: Any, device: torch.device) -> Any:
-    if isinstance(value, dict):
-        return {key: _to(each, device) for key, each in value.items()}
-    return value.to(device) if isinstance(value, torch.Tensor) else value

@@ -10,15 +10,14 @@ Source: Conneau & Lample 2019, section 3.3; Chi et al. 2021 for the form without
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from xling.data.masking import MaskRule, choose, corrupt
+from xling.data.masking import MaskRule
 from xling.data.packing import Example
-from xling.objectives.base import BOS, EOS, Loss, Objective, ObjectiveDataset, objective
+from xling.objectives.base import BOS, EOS, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
-from xling.objectives.mmlm import masked_loss, rule_of
+from xling.objectives.mmlm import MaskedObjective, masked, rule_of
 from xling.objectives.pairs import Pair, PairDataset
 
 OVERHEAD = 2
@@ -42,20 +41,13 @@ def example(
     positions = np.arange(len(tokens))
     if restart:
         positions[second:] -= second
-    chosen = choose(tokens, rule, generator)
-    return {
-        "tokens": corrupt(tokens, chosen, rule, generator),
-        "positions": positions,
-        "langs": langs,
-        "segments": segments,
-        "chosen": chosen,
-        "target": tokens[chosen],
-        "target_langs": langs[chosen],
-    }
+    built = masked(tokens, rule, generator)
+    more = {"positions": positions, "langs": langs, "segments": segments}
+    return built | more | {"target_langs": langs[built["chosen"]]}
 
 
 @objective("tlm")
-class Tlm(Objective):
+class Tlm(MaskedObjective):
     """The TLM objective: masked LM on concatenated aligned sentences."""
 
     trial = Trial(changes=("context", "both sides"), ignores=("own token",))
@@ -69,7 +61,3 @@ class Tlm(Objective):
             return example(pair, rule, restart, generator, between)
 
         return PairDataset(self.cfg, data, split, self.langs, "tlm", build, OVERHEAD - 1 + between)
-
-    def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
-        """Return the cross-entropy at the chosen positions of both sides."""
-        return masked_loss(model, sample)

@@ -27,7 +27,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from xling.core.sampling import rng
-from xling.data.packing import Example, pack_seq2seq
+from xling.data.packing import Example, pack_seq2seq, to_device
 from xling.models.distributed import processes
 from xling.models.generate.decode import generate_all
 from xling.models.generate.settings import Search
@@ -291,13 +291,6 @@ def key_of(sample: dict[str, Any]) -> int:
     for text in sample["texts"]:
         digest.update(text.tobytes())
     return int.from_bytes(digest.digest()) >> 1
-
-
-def to_device(value: Any, device: torch.device) -> Any:
-    """Move the tensors of a sample to a device."""
-    if isinstance(value, Tensor):
-        return value.to(device)
-    return {key: to_device(each, device) for key, each in value.items()} if isinstance(value, dict) else value
 
 
 def count_pieces(data: Path, langs: list[str], size: int) -> Float32[Tensor, " langs {size}"]:

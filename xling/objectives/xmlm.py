@@ -16,12 +16,12 @@ import numpy as np
 from xling.core.languages import split_pair
 from xling.core.sampling import rng
 from xling.data import mixer
-from xling.data.masking import MaskRule, choose, corrupt
+from xling.data.masking import MaskRule
 from xling.data.packing import Example
-from xling.objectives.base import BOS, Loss, Objective, ObjectiveDataset, objective
+from xling.objectives.base import BOS, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
 from xling.objectives.dataset import DrawnDataset
-from xling.objectives.mmlm import masked_loss, rule_of
+from xling.objectives.mmlm import MaskedObjective, example, rule_of
 from xling.text import shard_selection
 from xling.text.files import shards
 
@@ -153,21 +153,12 @@ class AlternatingDataset(DrawnDataset):
 
     def __getitem__(self, index: int) -> Example:
         tokens, langs = self._document(index)
-        generator = self.generator(index)
-        chosen = choose(tokens, self._rule, generator)
-        return {
-            "id": np.array([index]),
-            "tokens": corrupt(tokens, chosen, self._rule, generator),
-            "positions": np.arange(len(tokens)),
-            "langs": langs,
-            "chosen": chosen,
-            "target": tokens[chosen],
-            "target_langs": langs[chosen],
-        }
+        built = example(tokens, self._rule, self.generator(index))
+        return built | {"id": np.array([index]), "langs": langs, "target_langs": langs[built["chosen"]]}
 
 
 @objective("xmlm")
-class Xmlm(Objective):
+class Xmlm(MaskedObjective):
     """The XMLM objective: masked LM on documents that change language at every sentence."""
 
     trial = Trial(changes=("context",), ignores=("own token",))
@@ -175,7 +166,3 @@ class Xmlm(Objective):
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of documents of a split."""
         return AlternatingDataset(self.cfg, data, split, self.langs, rule_of(self.cfg, self.dictionary))
-
-    def loss(self, model: Any, sample: dict[str, Any]) -> Loss:
-        """Return the cross-entropy at the chosen positions."""
-        return masked_loss(model, sample)

@@ -205,10 +205,8 @@ def shade_matrix(
         rows, columns, cells, label: as of `matrix`.
     """
     cell_size, height = 15.0, 15.0
-    left_margin, top_margin = (
-        24 + 7.5 * max(map(len, rows), default=0),
-        16 + 7.5 * max(map(len, columns), default=0),
-    )
+    left_margin = 24 + 7.5 * max(map(len, rows), default=0)
+    top_margin = 16 + 7.5 * max(map(len, columns), default=0)
     elements = []
     for i, name in enumerate(columns):
         x = left_margin + (i + 0.75) * cell_size

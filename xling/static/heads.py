@@ -52,10 +52,8 @@ def pair_features(
     """Return the input features of a classifier of pairs, float32 (num_pairs, 6 dim + 26)."""
     sides = [[_pair_words(text) for text in pair] for pair in pairs]
     unique = list(dict.fromkeys(word for pair in sides for words in pair for word in words))
-    vectors, index_of_word = (
-        unit_length(encoder.word_vectors(unique)),
-        {word: i for i, word in enumerate(unique)},
-    )
+    vectors = unit_length(encoder.word_vectors(unique))
+    index_of_word = {word: i for i, word in enumerate(unique)}
     weights = torch.tensor([encoder.weight(word) for word in unique])
     rows = []
     for pair in sides:
@@ -271,10 +269,8 @@ def fit_network(
     """Fit a network with one hidden layer and dropout, by AdamW with a rate that falls to zero."""
     torch.manual_seed(seed)
     mean, scale = features.mean(0), features.std(0).clamp_min(1e-3)
-    scaled_features, targets = (
-        (features - mean) / scale,
-        torch.tensor([labels.index(name) for name in classes]),
-    )
+    scaled_features = (features - mean) / scale
+    targets = torch.tensor([labels.index(name) for name in classes])
     net = nn.Sequential(
         nn.Dropout(0.2),
         nn.Linear(features.shape[1], width),

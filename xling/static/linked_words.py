@@ -59,10 +59,8 @@ class AlignedTranslations:
         """
         if not self._translations_by_lang:
             return tuple(words)
-        translations, replaced = (
-            self._translations_by_lang[generator.integers(len(self._translations_by_lang))],
-            [],
-        )
+        translations = self._translations_by_lang[generator.integers(len(self._translations_by_lang))]
+        replaced = []
         for word in words:
             candidates, shares = translations.get(word.lower(), ([], None))
             replaced.append(

@@ -66,6 +66,7 @@ class Vocabulary:
         return (WORD_START if name.startswith(WORD_START) else "") + (plain or word)
 
 
+@torch.no_grad()
 def start_rows(
     table: Float[Tensor, "new dim"],
     old_table: Float[Tensor, "old dim"],
@@ -100,10 +101,9 @@ def start_rows(
         started, counts = _mixed(new, theirs, rows, how, encoder)
     else:
         started, counts = _spelt(new, theirs, rows, how)
-    with torch.no_grad():
-        table[FIRST_PIECE_ID:last] = started.to(table.dtype)
-        table[:FIRST_PIECE_ID] = old_table[:FIRST_PIECE_ID].to(table.dtype)
-        table[last] = old_table[old_last].to(table.dtype)
+    table[FIRST_PIECE_ID:last] = started.to(table.dtype)
+    table[:FIRST_PIECE_ID] = old_table[:FIRST_PIECE_ID].to(table.dtype)
+    table[last] = old_table[old_last].to(table.dtype)
     return counts
 
 

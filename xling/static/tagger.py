@@ -311,11 +311,8 @@ class _PreparedSentences:
         ]
         self._sentences, self._without_case = sentences, frozenset[int]()
         self._vectors = encoder.words_with_sketches(list(index_of_word))
-        self._shapes, self._lexicon_features, self._frequency_features = (
-            [word_shapes(words) for words in sentences],
-            lexicon_features,
-            frequency_features,
-        )
+        self._shapes = [word_shapes(words) for words in sentences]
+        self._lexicon_features, self._frequency_features = lexicon_features, frequency_features
 
     def hide_case(self, is_hidden: Bool[np.ndarray, " sentences"]) -> None:
         """Make the chosen sentences read as if their script had no case, and the others normally."""

@@ -88,10 +88,8 @@ def compute_vectors(cfg: TeacherConfig, data: Path, texts: Sequence[str]) -> Flo
     parts = []
     with Progress("teacher vectors", len(texts), "texts") as progress:
         for start in range(0, len(texts), TEXTS_PER_PART):
-            part_texts, path = (
-                texts[start : start + TEXTS_PER_PART],
-                folder / f"{start // TEXTS_PER_PART}.npy",
-            )
+            part_texts = texts[start : start + TEXTS_PER_PART]
+            path = folder / f"{start // TEXTS_PER_PART}.npy"
             if not sealed.is_good(path):
                 encoder = encoder or open_encoder(cfg.encoder)
                 _save_part(path, _embed(encoder, cfg, part_texts))

@@ -241,11 +241,8 @@ class Leaks:
         keys, first_indices, votes = np.unique(
             (rows << 32) + starts + (1 << 31), return_index=True, return_counts=True
         )
-        rows, starts, shared_units = (
-            keys >> 32,
-            (keys & 0xFFFFFFFF) - (1 << 31),
-            np.repeat(candidates, counts)[first_indices],
-        )
+        rows, starts = keys >> 32, (keys & 0xFFFFFFFF) - (1 << 31)
+        shared_units = np.repeat(candidates, counts)[first_indices]
         is_likely = votes >= np.maximum(1, (self.ends[rows + 1] - self.ends[rows]) // UNITS_PER_CHANGE - 1)
         rows, starts, shared_units = rows[is_likely], starts[is_likely], shared_units[is_likely]
         is_match = self._match_at(units, document, rows, starts, shared_units)

@@ -36,12 +36,8 @@ _LETTER = re.compile(f"[^{combining_marks()}]")
 _TRAINER_MARK = "\u2585"
 """Character by which sentencepiece marks unknown ones; it leaves out every line that has one."""
 SCORE_STEPS_PER_UNIT = 256
-SPM_MODEL, WORDPIECE, TRANSFORMERS_TOKENIZER, DICTIONARY = (
-    "spm.model",
-    "wordpiece.json",
-    "foreign.json",
-    "dict.txt",
-)
+SPM_MODEL, WORDPIECE = "spm.model", "wordpiece.json"
+TRANSFORMERS_TOKENIZER, DICTIONARY = "foreign.json", "dict.txt"
 """Files of a vocabulary: the dictionary, and one tokenizer file."""
 KEPT = ("en",)
 NOT_OF_A_BASE = ("coverage", "model", "byte_fallback", "normalize", "num_threads")

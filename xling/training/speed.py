@@ -12,7 +12,6 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch import nn
 
 from xling.models import windows
 
@@ -53,7 +52,7 @@ def operations(model: Any, samples: list[Any]) -> float:
             layers = model.decoder.layers if is_decoder else model.encoder.layers
             seen = [0] * len(layers) if is_decoder else windows.of(cfg.attention, cfg.layers)
             tokens = sum(count * length for count, length in side["runs"])
-            total += 2 * tokens * _matrices(layers)
+            total += 2 * tokens * sum(weight.numel() for weight in layers.parameters() if weight.dim() == 2)
             for window in seen:
                 near = (
                     n * length * min(length, 2 * window + 1 if window else length)
@@ -64,10 +63,6 @@ def operations(model: Any, samples: list[Any]) -> float:
         if isinstance(side.get("target"), torch.Tensor):
             total += 2 * side["target"].numel() * cfg.dim * (vocab + cfg.dim)
     return 3 * total
-
-
-def _matrices(layers: nn.Module) -> int:
-    return sum(weight.numel() for weight in layers.parameters() if weight.dim() == 2)
 
 
 def _dicts(value: Any) -> Iterator[Mapping[str, Any]]:

@@ -17,7 +17,7 @@ import torch
 
 from xling.core.errors import UserError
 from xling.core.sampling import rng
-from xling.data.packing import pack
+from xling.data.packing import pack, to_device
 from xling.models.files import model_folder
 from xling.models.network.adversary import Discriminator, losses, reverse_gradient
 from xling.models.network.attention import Attention
@@ -75,12 +75,12 @@ class Adversary:
         # A model without vectors of languages does not look at the indices.
         self._indices = [langs.index(lang) if lang in langs else 0 for lang in names]
         clip = CLIP if cfg.adversary_form == "wgan" else 0.0
-        self.discriminator = Discriminator(model.encoder.cfg.dim, len(names), clip)
+        self.discriminator = Discriminator(model.encoder.cfg.dim, len(names), clip).to(model.device)
         self._optimizer = torch.optim.AdamW(self.discriminator.parameters(), lr=cfg.lr)
 
     def loss(self, model: TaskModel) -> Float[torch.Tensor, ""]:
         """Return the mean loss of the discriminator on the sentences of this update."""
-        sample = self._sample()
+        sample = to_device(self._sample(), model.device)
         inputs = sample["net_input"]
         encoder: Any = model.encoder
         words, runs = encoder.tokens(inputs["src_tokens"]), inputs["runs"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ from xling.data.packing import pack
 from xling.models.files import model_weights
 from xling.models.files.model_folder import TASK, TASK_FILE
 from xling.models.generate.settings import Search
+from xling.models.network.blocks import sequence_lengths
 from xling.models.network.encoder import EncoderModel, working_dtype
 from xling.models.network.int8 import quantise
 from xling.static.encoder_files import is_static_encoder
@@ -27,7 +28,6 @@ from xling.text import vocab
 from xling.transfer import tune
 from xling.transfer.checks import check_random_control
 from xling.transfer.encode import BOS, EOS, LabelledRow, encode_pieces
-from xling.transfer.generation import decoder_system
 from xling.transfer.generation.decoder_system import TextGenerator, search_settings
 from xling.transfer.likelihood import MaskedLM
 from xling.transfer.saved import SavedStates
@@ -180,9 +180,7 @@ class EncoderBackend:
     def average(self, checkpoints: Sequence[Any]) -> Any:
         """Average the weights of checkpoints."""
         is_generation = isinstance(checkpoints[0], dict)
-        return (
-            decoder_system.average_weights(checkpoints) if is_generation else tune.average_models(checkpoints)
-        )
+        return model_weights.mean_of(checkpoints) if is_generation else tune.average_models(checkpoints)
 
     def predict(self, checkpoint: Any, suite: TaskShape, rows: Sequence[LabelledRow], lang: str) -> list[Any]:
         """Return one answer per row, in the form of the suite's labels; for spans the text.
@@ -225,7 +223,7 @@ class EncoderBackend:
     def _quantised(self, tuned: tune.TunedModel) -> tune.TunedModel:
         """Return a copy of a model whose encoder is in int8; the most recent copy is cached."""
         if self._int8_copy is None or self._int8_copy[0] is not tuned:
-            int8_model = copy.deepcopy(tuned.model).float()
+            int8_model = copy.deepcopy(tuned.model).float().cpu()
             quantise(int8_model.encoder)
             self._int8_copy = tuned, replace(tuned, model=int8_model)
         return self._int8_copy[1]
@@ -248,9 +246,7 @@ class EncoderBackend:
         if pooling not in POOLINGS:
             raise unknown("pooling", pooling, POOLINGS)
         model, langs, processor, head = self._load_embedder()
-        num_layers = len(model.encoder.layers)
-        if not -1 <= layer <= num_layers:
-            raise UserError(f"layer={layer}", f"-1 to {num_layers}", f"the model has {num_layers} layers")
+        check_layer(model, layer)
         own = head if (layer, pooling) == OWN_VECTORS else None
         max_tokens, num_prompt = model.encoder.cfg.max_positions, 0
         if own:
@@ -261,12 +257,8 @@ class EncoderBackend:
         sequences = [[BOS, *encode_pieces(processor, text)[: max_tokens - 2], EOS] for text in texts]
         vectors: list[np.ndarray] = [np.empty(0)] * len(texts)
         with torch.inference_mode():
-            for batch in tune.batches_by_tokens([len(s) for s in sequences], BATCH_TOKENS):
-                sample = pack([_make_example(i, sequences[i], lang_index) for i in batch])
-                hidden = model.encoder(**sample["net_input"], layer=None if layer == -1 else layer).float()
-                lengths = [length for count, length in sample["net_input"]["runs"] for _ in range(count)]
-                for index, states in zip(sample["id"].tolist(), hidden.split(lengths), strict=True):
-                    vectors[index] = (own(states, num_prompt) if own else _pool(states, pooling)).numpy()
+            for index, states in each_states(model, sequences, lang_index, layer):
+                vectors[index] = (own(states, num_prompt) if own else _pool(states, pooling)).numpy()
         width = own.width if own else model.cfg.dim
         return np.stack(vectors) if vectors else np.zeros((0, width), dtype=np.float32)
 
@@ -293,7 +285,26 @@ class EncoderBackend:
         return own.name if own else pooling
 
 
-def _make_example(index: int, tokens: list[int], lang: int) -> dict[str, np.ndarray]:
+def check_layer(model: EncoderModel, layer: int) -> None:
+    """Raise UserError for a layer that a model does not have; -1 is the last, 0 the input embeddings."""
+    num_layers = len(model.encoder.layers)
+    if not -1 <= layer <= num_layers:
+        raise UserError(f"layer={layer}", f"-1 to {num_layers}", f"the model has {num_layers} layers")
+
+
+def each_states(
+    model: EncoderModel, sequences: Sequence[list[int]], lang: int, layer: int
+) -> Iterator[tuple[int, Float32[torch.Tensor, "_ dim"]]]:
+    """Yield the number of each sequence and its states after a layer, float32 (length, D), as batches give them."""
+    for batch in tune.batches_by_tokens([len(each) for each in sequences], BATCH_TOKENS):
+        sample = pack([make_example(i, sequences[i], lang) for i in batch])
+        hidden = model.encoder(**sample["net_input"], layer=None if layer == -1 else layer).float()
+        lengths = sequence_lengths(sample["net_input"]["runs"])
+        yield from zip(sample["id"].tolist(), hidden.split(lengths), strict=True)
+
+
+def make_example(index: int, tokens: list[int], lang: int) -> dict[str, np.ndarray]:
+    """Return a sequence that `xling.data.packing.pack` reads."""
     return {
         "id": np.array([index]),
         "tokens": np.array(tokens),

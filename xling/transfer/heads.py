@@ -65,6 +65,11 @@ class TaskModel(nn.Module):
                 if layer.bias is not None:
                     nn.init.zeros_(layer.bias)
 
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.classifier.weight.device
+
     def fix_encoder(self) -> None:
         """Make the encoder a source of features: no weight of it learns, and it has no dropout in training."""
         self.encoder.requires_grad_(False)

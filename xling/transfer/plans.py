@@ -99,7 +99,8 @@ def plan_mt(cfg: MtConfig, out: Path) -> PretrainConfig:
     directions = ",".join(cfg.directions)
     pairs = shard_selection.pairs_of_directions(directions, available) if directions else ",".join(available)
     needed_langs = {lang for pair in pairs.split(",") if pair for lang in split_pair(pair)}
-    needed_langs |= {lang for pair in _back_pairs(cfg) for lang in split_pair(pair)}
+    back_pairs = shards.list_pairs(Path(cfg.back_translated)) if cfg.back_translated else []
+    needed_langs |= {lang for pair in back_pairs for lang in split_pair(pair)}
     objective_settings = {
         "pairs": pairs,
         "directions": directions,
@@ -115,20 +116,8 @@ def plan_mt(cfg: MtConfig, out: Path) -> PretrainConfig:
     if cfg.checkpoint or cfg.encoder:
         model, checkpoint_langs = read_starts(cfg)
         langs = [*checkpoint_langs, *(lang for lang in langs if lang not in checkpoint_langs)]
-    return PretrainConfig(
-        data=cfg.data,
-        out=str(out),
-        objectives={"translation": objective_settings},
-        langs=tuple(langs),
-        model=model,
-        train=cfg.train,
-        seed=cfg.seed,
-        init=cfg.checkpoint,
-        encoder=cfg.encoder,
-        decoder=cfg.decoder,
-        cross=cfg.cross,
-        freeze=cfg.freeze,
-    )
+    objectives = {"translation": objective_settings}
+    return replace(_training(cfg, out, objectives, langs, model), freeze=cfg.freeze)
 
 
 def plan_umt(cfg: UmtConfig, out: Path) -> PretrainConfig:
@@ -165,19 +154,20 @@ def plan_umt(cfg: UmtConfig, out: Path) -> PretrainConfig:
         objectives[cfg.denoise] = {**length_setting, **cfg.denoise_settings}
     if cfg.parallel_data:
         objectives["translation"] = {**length_setting, "data": cfg.parallel_data}
+    return replace(_training(cfg, out, objectives, langs, model), mix="sum")
+
+
+def _training(
+    cfg: TranslationConfig,
+    out: Path,
+    objectives: dict[str, dict[str, str]],
+    langs: list[str],
+    model: ModelConfig,
+) -> PretrainConfig:
+    """Return the settings of a training with what both stages take over from theirs."""
+    same = {name: getattr(cfg, name) for name in ("data", "train", "seed", "encoder", "decoder", "cross")}
     return PretrainConfig(
-        data=cfg.data,
-        out=str(out),
-        objectives=objectives,
-        mix="sum",
-        langs=tuple(langs),
-        model=model,
-        train=cfg.train,
-        seed=cfg.seed,
-        init=cfg.checkpoint,
-        encoder=cfg.encoder,
-        decoder=cfg.decoder,
-        cross=cfg.cross,
+        out=str(out), objectives=objectives, langs=tuple(langs), model=model, init=cfg.checkpoint, **same
     )
 
 
@@ -208,10 +198,6 @@ def read_start(directory: Path, requested: ModelConfig) -> tuple[ModelConfig, li
     shape_settings = shapes.names(ModelConfig, own=False)
     shape = {name: value for name, value in state["shape"].items() if name in shape_settings}
     return replace(requested, **shape), state["langs"]
-
-
-def _back_pairs(cfg: MtConfig) -> list[str]:
-    return shards.list_pairs(Path(cfg.back_translated)) if cfg.back_translated else []
 
 
 def check_files(sets: TestSets) -> None:

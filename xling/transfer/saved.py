@@ -26,11 +26,8 @@ class SavedStates:
     """
 
     def __init__(self, out: Path, key: str, save_interval_s: float = SECONDS_BETWEEN_SAVES) -> None:
-        self.folder, self._run_key, self._save_interval_s = (
-            out.with_name(f"{out.name}.partial"),
-            key,
-            save_interval_s,
-        )
+        self.folder = out.with_name(f"{out.name}.partial")
+        self._run_key, self._save_interval_s = key, save_interval_s
         self._writer, self._last_save_at = training_checkpoint.Writer(self.folder, keep=2), time.monotonic()
 
     def is_due(self) -> bool:

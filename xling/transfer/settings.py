@@ -168,8 +168,24 @@ class CollapseConfig:
         return ""
 
 
+class _TwoStarts:
+    """Settings of a training that may start from two models."""
+
+    checkpoint: str
+    encoder: str
+    decoder: str
+
+    def __post_init__(self) -> None:
+        """Reject two starts at once.
+
+        Raises:
+            UserError: ``encoder`` without ``decoder``, or beside ``checkpoint``.
+        """
+        check_two(self.encoder, self.decoder, "checkpoint", self.checkpoint)
+
+
 @dataclass(frozen=True)
-class MtConfig:
+class MtConfig(_TwoStarts):
     """Settings of ``xling finetune mt``.
 
     Attributes:
@@ -223,17 +239,9 @@ class MtConfig:
     seed: int = 1
     log: str = "none"
 
-    def __post_init__(self) -> None:
-        """Reject two starts at once.
-
-        Raises:
-            UserError: ``encoder`` without ``decoder``, or beside ``checkpoint``.
-        """
-        check_two(self.encoder, self.decoder, "checkpoint", self.checkpoint)
-
 
 @dataclass(frozen=True)
-class UmtConfig:
+class UmtConfig(_TwoStarts):
     """Settings of ``xling umt``.
 
     Attributes:
@@ -285,14 +293,6 @@ class UmtConfig:
     train: TrainConfig = field(default_factory=TrainConfig)
     seed: int = 1
     log: str = "none"
-
-    def __post_init__(self) -> None:
-        """Reject two starts at once.
-
-        Raises:
-            UserError: ``encoder`` without ``decoder``, or beside ``checkpoint``.
-        """
-        check_two(self.encoder, self.decoder, "checkpoint", self.checkpoint)
 
 
 BACK_TRANSLATE_STAGE = "back-translate"

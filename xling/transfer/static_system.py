@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -103,17 +104,17 @@ class StaticBackend:
         Raises:
             UserError: there is no head for the suite's task, or there are no rows.
         """
-        head = _head_for(suite)
+        head = _head_for(self, suite)
         if not train:
             raise UserError(f"{suite.name}: no training rows", fix="check the training split")
         labels = TASKS[suite.task].closed_labels(suite, train)
         rows_digest = hashlib.sha256(
             "\n".join(repr((row.fields, row.label)) for row in train).encode()
         ).digest()
-        request = (head, tuple(labels), suite.scheme, rows_digest, cfg)
+        request = (type(head), tuple(labels), suite.scheme, rows_digest, cfg)
         # Suites that train on the same rows (PAN-X, UNER, MasakhaNER) share their heads.
         if cfg.seed not in self._fitted_heads or self._fitted_heads[cfg.seed][0] != request:
-            self._fitted_heads[cfg.seed] = request, head.fit(self, suite, train, labels, cfg)
+            self._fitted_heads[cfg.seed] = request, head.fit(train, labels, cfg)
         return self._fitted_heads[cfg.seed][1]
 
     def cached_pair_features(self, rows: Sequence[LabelledRow]) -> Float32[Tensor, "pairs features"]:
@@ -140,7 +141,7 @@ class StaticBackend:
 
     def predict(self, checkpoint: Any, suite: TaskShape, rows: Sequence[LabelledRow], lang: str) -> list[Any]:
         """Return one answer per row, in the form of the suite's labels; the rows are of one language."""
-        return _head_for(suite).predict(self, checkpoint, rows)
+        return _head_for(self, suite).predict(checkpoint, rows)
 
     def probabilities(
         self, checkpoint: Any, suite: TaskShape, rows: Sequence[LabelledRow], lang: str
@@ -185,42 +186,37 @@ class StaticBackend:
             return match_candidates(self.encoder, src, tgt, candidates)
 
 
-class Head(Protocol):
-    """Interface of a head: fitting and prediction for the rows of one task."""
+class Head(ABC):
+    """Fitting and prediction for the rows of one task.
 
-    @staticmethod
-    def fit(
-        backend: StaticBackend,
-        suite: TaskShape,
-        train: Sequence[LabelledRow],
-        labels: Sequence[str],
-        cfg: Any,
-    ) -> list[Any]:
+    Args:
+        backend: the encoder.
+        suite: the suite of the rows.
+    """
+
+    def __init__(self, backend: StaticBackend, suite: TaskShape) -> None:
+        self.backend, self.suite = backend, suite
+
+    @abstractmethod
+    def fit(self, train: Sequence[LabelledRow], labels: Sequence[str], cfg: Any) -> list[Any]:
         """Fit the heads of a task, from which the dev rows choose."""
 
-    @staticmethod
-    def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[LabelledRow]) -> list[Any]:
+    @abstractmethod
+    def predict(self, checkpoint: Any, rows: Sequence[LabelledRow]) -> list[Any]:
         """Return one answer per row; the rows are of one language."""
 
 
-class ClassHead:
+class ClassHead(Head):
     """Logistic regression on the vector of a text, and votes of the labelled texts."""
 
-    @staticmethod
-    def fit(
-        backend: StaticBackend,
-        suite: TaskShape,
-        train: Sequence[LabelledRow],
-        labels: Sequence[str],
-        cfg: Any,
-    ) -> list[Any]:
+    def fit(self, train: Sequence[LabelledRow], labels: Sequence[str], cfg: Any) -> list[Any]:
         """Fit a classifier for each of `INVERSE_REGULARISATIONS`, and combine it with each of `VOTE_WEIGHTS`."""
         texts, classes = [row.fields["text"] for row in train], [row.label for row in train]
         # Rows with a teacher's labels are of another language than rows that are learned beside them.
         is_from_teacher = np.array([has_probabilities(row) for row in train])
         row_groups = [np.flatnonzero(side) for side in (~is_from_teacher, is_from_teacher) if side.any()]
         group_features = [
-            text_features(backend.encoder, [texts[i] for i in place.tolist()]) for place in row_groups
+            text_features(self.backend.encoder, [texts[i] for i in place.tolist()]) for place in row_groups
         ]
         features = torch.cat(group_features)[torch.from_numpy(np.argsort(np.concatenate(row_groups)))]
         voter_rows = sorted(rng("static votes", cfg.seed).permutation(len(train))[:MAX_VOTERS].tolist())
@@ -239,57 +235,41 @@ class ClassHead:
         ]
         weights = VOTE_WEIGHTS if soft_targets is None else SOFT_VOTE_WEIGHTS
         return [
-            NeighbourClassifier(backend.encoder, each, *voter_texts_and_classes, weight, voter_shares)
+            NeighbourClassifier(self.backend.encoder, each, *voter_texts_and_classes, weight, voter_shares)
             for weight in weights
             for each in classifiers
         ]
 
-    @staticmethod
-    def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[LabelledRow]) -> list[Any]:
+    def predict(self, checkpoint: Any, rows: Sequence[LabelledRow]) -> list[Any]:
         """Return the most likely class of each row."""
-        return list(backend.classes(checkpoint, [row.fields["text"] for row in rows]))
+        return list(self.backend.classes(checkpoint, [row.fields["text"] for row in rows]))
 
 
-class PairHead:
+class PairHead(Head):
     """A small network on the unmatched words of two texts."""
 
-    @staticmethod
-    def fit(
-        backend: StaticBackend,
-        suite: TaskShape,
-        train: Sequence[LabelledRow],
-        labels: Sequence[str],
-        cfg: Any,
-    ) -> list[Any]:
+    def fit(self, train: Sequence[LabelledRow], labels: Sequence[str], cfg: Any) -> list[Any]:
         """Fit a network on the features of text pairs."""
-        features = backend.cached_pair_features(train)
+        features = self.backend.cached_pair_features(train)
         return [fit_network(features, [row.label for row in train], labels, cfg.epochs, cfg.seed)]
 
-    @staticmethod
-    def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[LabelledRow]) -> list[Any]:
+    def predict(self, checkpoint: Any, rows: Sequence[LabelledRow]) -> list[Any]:
         """Return the most likely class of each row."""
-        return list(checkpoint.predict(backend.cached_pair_features(rows)))
+        return list(checkpoint.predict(self.backend.cached_pair_features(rows)))
 
 
-class TagHead:
+class TagHead(Head):
     """A tagger, also trained on projected tags if ``project`` names aligned texts."""
 
-    @staticmethod
-    def fit(
-        backend: StaticBackend,
-        suite: TaskShape,
-        train: Sequence[LabelledRow],
-        labels: Sequence[str],
-        cfg: Any,
-    ) -> list[Any]:
+    def fit(self, train: Sequence[LabelledRow], labels: Sequence[str], cfg: Any) -> list[Any]:
         """Fit a tagger of words; projected tags may add to the rows."""
         sentences, tags = [row.fields["tokens"] for row in train], [row.label for row in train]
-        is_iob2, encoder = bool(suite.scheme), backend.encoder
+        is_iob2, encoder = bool(self.suite.scheme), self.backend.encoder
         lexicon = TagLexicon(labels, _distinct_texts(sentences, tags))
         first_tagger = train_tagger(encoder, lexicon, sentences, tags, labels, cfg.epochs, cfg.seed, is_iob2)
         if not cfg.project:
             return [first_tagger]
-        pairs = backend.read_aligned(cfg.project)
+        pairs = self.backend.read_aligned(cfg.project)
         sources = list(dict.fromkeys(pair.src for pair in pairs))
         scores = dict(zip(sources, first_tagger.log_probabilities(sources), strict=True))
         projected_texts = project_tags(pairs, scores, labels)
@@ -301,41 +281,33 @@ class TagHead:
             )
         ]
 
-    @staticmethod
-    def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[LabelledRow]) -> list[Any]:
+    def predict(self, checkpoint: Any, rows: Sequence[LabelledRow]) -> list[Any]:
         """Return the tags of the words of each row."""
         return list(checkpoint.predict([row.fields["tokens"] for row in rows]))
 
 
-class IntentSlotHead:
+class IntentSlotHead(Head):
     """A classifier of the text and a tagger of its words.
 
     If ``project`` names linked texts, the tagger also learns from rows with words in other languages.
     """
 
-    @staticmethod
-    def fit(
-        backend: StaticBackend,
-        suite: TaskShape,
-        train: Sequence[LabelledRow],
-        labels: Sequence[str],
-        cfg: Any,
-    ) -> list[Any]:
+    def fit(self, train: Sequence[LabelledRow], labels: Sequence[str], cfg: Any) -> list[Any]:
         """Fit a classifier of intents and a tagger of slots."""
         sentences = [row.fields["tokens"] for row in train]
         intents = [label.removeprefix(INTENT_PREFIX) for label in labels if label.startswith(INTENT_PREFIX)]
         slots = [label for label in labels if not label.startswith(INTENT_PREFIX)]
         texts, classes = tuple(map(" ".join, sentences)), tuple(row.label[0] for row in train)
-        features = text_features(backend.encoder, texts)
+        features = text_features(self.backend.encoder, texts)
         intent_classifier = fit_logistic(features, classes, intents, INTENT_INVERSE_REGULARISATION)
         intent_head = NeighbourClassifier(
-            backend.encoder, intent_classifier, texts, classes, INTENT_VOTE_WEIGHT
+            self.backend.encoder, intent_classifier, texts, classes, INTENT_VOTE_WEIGHT
         )
         tags, epochs = [row.label[1] for row in train], cfg.epochs
         if cfg.project:
             translations = AlignedTranslations(
                 [word for translations in sentences for word in translations],
-                backend.read_aligned(cfg.project),
+                self.backend.read_aligned(cfg.project),
             )
             generator = rng("static switched", cfg.seed)
             switched = [
@@ -347,15 +319,14 @@ class IntentSlotHead:
             epochs = math.ceil(4 * epochs / (1 + NUM_SWITCHED_COPIES))
         lexicon = TagLexicon(slots, _distinct_texts(sentences, tags))
         # A few hundred rows teach the spelling of their words; the sketch of an unknown word would be noise.
-        encoder = backend.encoder.without_sketch()
+        encoder = self.backend.encoder.without_sketch()
         slot_tagger = train_tagger(encoder, lexicon, sentences, tags, slots, epochs, cfg.seed, True)
         return [IntentAndSlotHeads(intent_head, slot_tagger)]
 
-    @staticmethod
-    def predict(backend: StaticBackend, checkpoint: Any, rows: Sequence[LabelledRow]) -> list[Any]:
+    def predict(self, checkpoint: Any, rows: Sequence[LabelledRow]) -> list[Any]:
         """Return intent and tags of each row."""
         sentences = [row.fields["tokens"] for row in rows]
-        intents = backend.classes(checkpoint.intent, list(map(" ".join, sentences)))
+        intents = self.backend.classes(checkpoint.intent, list(map(" ".join, sentences)))
         slots = checkpoint.slots.predict(sentences)
         return [[intent, tags] for intent, tags in zip(intents, slots, strict=True)]
 
@@ -376,11 +347,11 @@ def _distinct_texts(
     return list(dict.fromkeys((tuple(w), tuple(t)) for w, t in zip(sentences, tags, strict=True)))
 
 
-def _head_for(suite: TaskShape) -> type[Head]:
+def _head_for(backend: StaticBackend, suite: TaskShape) -> Head:
     if suite.task not in HEADS:
         raise UserError(
             f"{suite.name} has rows that a static encoder cannot answer",
             f"suites of these tasks: {', '.join(HEADS)}",
             "see xling eval list",
         )
-    return HEADS[suite.task]
+    return HEADS[suite.task](backend, suite)

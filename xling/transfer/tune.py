@@ -1,7 +1,7 @@
 """Fine-tuning of an encoder on labelled rows, and prediction: classes, tags, intents with slots, answers, choices.
 
-It uses AdamW, linear warm-up and decay, and batches by length without padding. The evaluation, not this
-module, chooses the checkpoint among the epochs.
+It uses AdamW, linear warm-up and decay, and batches by length without padding, on the GPU if there is one. The
+evaluation, not this module, chooses the checkpoint among the epochs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from xling.core.errors import UserError
 from xling.core.output.command_result import tell
 from xling.core.progress import Progress
 from xling.core.settings.config import from_dict
-from xling.data.packing import Example, pack
+from xling.data.packing import Example, pack, to_device
 from xling.models.files import model_folder, model_weights
 from xling.models.files.model_folder import TASK, TASK_FILE
 from xling.models.network.encoder import Encoder, EncoderConfig, working_dtype
@@ -108,7 +108,7 @@ class TunedModel:
         with torch.inference_mode():
             for batch in batches_by_tokens([len(e["tokens"]) for _, e in windows], batch_tokens):
                 sample = pack([windows[i][1] | {"id": np.array([i])} for i in batch])
-                logits = self.model(sample).float().numpy()
+                logits = self.model(to_device(sample, self.model.device)).float().cpu().numpy()
                 ends = np.cumsum(sample["num_chosen"])
                 for index, window_scores in zip(
                     sample["id"].tolist(), np.split(logits, ends[:-1]), strict=True
@@ -217,7 +217,7 @@ def _new_head(encoder: Encoder, task: TaskRows, cfg: TuneConfig) -> TaskModel:
     """Return a model of an encoder with a fresh head, after checking that the head can follow the settings."""
     features = cfg.text_features if TASKS[task.task].one_text else cfg.pair_features
     model = TaskModel(encoder, task.task, task.labels, cfg.dropout, features, cfg.label_smoothing, cfg.layers)
-    model = model.to(working_dtype(cfg.precision))
+    model = model.to("cuda" if torch.cuda.is_available() else "cpu", working_dtype(cfg.precision))
     regime.check_head(cfg, model)
     return model
 
@@ -437,10 +437,7 @@ def load_tuned(directory: Path, lang: str = "", head: str = "") -> TunedModel:
 def average_models(checkpoints: Sequence[TunedModel]) -> TunedModel:
     """Average the weights of the given models."""
     mean_model = copy.deepcopy(checkpoints[0].model)
-    states = [c.model.state_dict() for c in checkpoints]
-    mean_model.load_state_dict(
-        {k: torch.stack([s[k].float() for s in states]).mean(0).to(v.dtype) for k, v in states[0].items()}
-    )
+    mean_model.load_state_dict(model_weights.mean_of([c.model.state_dict() for c in checkpoints]))
     return replace(checkpoints[0], model=mean_model)
 
 
@@ -448,7 +445,7 @@ def _make_update(training: _Training, model: TaskModel, batch: list[Example]) ->
     cfg, optimizer, strategy = training.cfg, training.optimizer.optimizer, training.strategy
     model.train()
     optimizer.zero_grad()
-    sample = pack(batch)
+    sample = to_device(pack(batch), model.device)
     logits = model(sample)
     predicted = model.normalised(logits, sample)
     loss = model.loss(predicted, sample["target"], sample.get("shares"))

@@ -9,21 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from xling.core.errors import UserError
-from xling.data.packing import pack
 from xling.models.files import model_weights
 from xling.models.network.encoder import working_dtype
 from xling.static.encoder_files import is_static_encoder
 from xling.text import vocab
-from xling.transfer import tune
-from xling.transfer.backend import EncoderBackend, _make_example
+from xling.transfer.backend import EncoderBackend, check_layer, each_states
 from xling.transfer.encode import BOS, EOS, encode_words
 from xling.transfer.static_system import StaticBackend
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
-
-_BATCH_TOKENS = 8192
 
 
 class CheckpointEncoder:
@@ -72,21 +67,16 @@ def word_vectors(
     model, langs = model_weights.load_model(ckpt, random_init=random_init)
     model = model.to(working_dtype("fp32")).eval()
     processor = vocab.load_processor(ckpt)
-    num_layers, max_positions = len(model.encoder.layers), model.encoder.cfg.max_positions
-    if not -1 <= layer <= num_layers:
-        raise UserError(f"layer={layer}", f"-1 to {num_layers}", f"the model has {num_layers} layers")
+    check_layer(model, layer)
     lang_index = model_weights.language_index(model, langs, lang, ckpt)
     tokens, word_of_piece = zip(
-        *(_split_to_pieces(processor, words, max_positions) for words in sentences), strict=True
+        *(_split_to_pieces(processor, words, model.encoder.cfg.max_positions) for words in sentences),
+        strict=True,
     )
     vectors = [np.zeros((len(words), model.cfg.dim), dtype=np.float32) for words in sentences]
     with torch.inference_mode():
-        for batch in tune.batches_by_tokens([len(t) for t in tokens], _BATCH_TOKENS):
-            sample = pack([_make_example(i, tokens[i], lang_index) for i in batch])
-            hidden = model.encoder(**sample["net_input"], layer=None if layer == -1 else layer).float()
-            lengths = [length for count, length in sample["net_input"]["runs"] for _ in range(count)]
-            for index, states in zip(sample["id"].tolist(), hidden.split(lengths), strict=True):
-                _write_means(vectors[index], states[1:-1].numpy(), word_of_piece[index])
+        for index, states in each_states(model, tokens, lang_index, layer):
+            _write_means(vectors[index], states[1:-1].numpy(), word_of_piece[index])
     return vectors
 
 

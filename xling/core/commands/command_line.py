@@ -43,21 +43,14 @@ def overrides(settings: Mapping[str, Any], defaults: Mapping[str, Any], prefix: 
         key, default = f"{prefix}{name}", defaults.get(name, dataclasses.MISSING)
         if value == default:
             continue
-        if isinstance(value, Mapping) and value and all(_is_key(n) for n in value):
+        if isinstance(value, Mapping) and value and all(n and not set(n) & set(".= ") for n in value):
             # For a mapping such as objectives=..., the default applies only if no key of it is given.
-            yield from overrides(value, default if _is_dataclass_like(default, value) else {}, f"{key}.")
+            is_dataclass_like = isinstance(default, Mapping) and default.keys() == value.keys()
+            yield from overrides(value, default if is_dataclass_like else {}, f"{key}.")
         elif isinstance(value, (Mapping, list, tuple)):
             yield f"{key}={_format_sequence(value)}"
         else:
             yield f"{key}={_format_scalar(value)}"
-
-
-def _is_key(name: str) -> bool:
-    return bool(name) and not set(name) & set(".= ")
-
-
-def _is_dataclass_like(default: Any, value: Mapping[str, Any]) -> bool:
-    return isinstance(default, Mapping) and default.keys() == value.keys()
 
 
 def _format_sequence(value: Any) -> str:

@@ -161,10 +161,8 @@ def merge_pipelines(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, dict[str, 
     for pipeline in pipelines:
         key_of_step: dict[str, str] = {}
         for name, step in pipeline.steps.items():
-            cfg, earlier_keys = (
-                pipeline.settings(name),
-                [key for key in steps if key.partition("#")[0] == name],
-            )
+            cfg = pipeline.settings(name)
+            earlier_keys = [key for key in steps if key.partition("#")[0] == name]
             key = next(
                 (key for key in earlier_keys if configs[key] == cfg),
                 f"{name}#{len(earlier_keys) + 1}" if earlier_keys else name,

@@ -35,10 +35,8 @@ MAX_LEVELS_UP = 4
 LONG_CHECK = 2_000_000_000
 """Bytes to check at once from which a line says so."""
 _TEMPORARY_NAME = re.compile(r"\..+\.\d+\.tmp")
-OVERWRITE_VARIABLE, ONLY_WHY_VARIABLE = (
-    "XLING_OVERWRITE",
-    "XLING_ONLY_WHY",
-)  # set by the command line for its child processes
+# Set by the command line for its child processes.
+OVERWRITE_VARIABLE, ONLY_WHY_VARIABLE = "XLING_OVERWRITE", "XLING_ONLY_WHY"
 
 
 @dataclass
@@ -315,19 +313,16 @@ def up_to_date(
     digests = {str(path): (content_digest(Path(path)), digest(Path(path))) for path in inputs}
     try:
         published = read(out)
+        changed = differences((published.config, published.inputs), (to_dict(config), digests), config)
+        if not changed:
+            verify(out)
     except UserError as error:
         _answer_if_only_why(f"{error.given}: the stage would run again")
-        _print_note(f"{error.given}; {_describe_rebuild(out)}")
+        kept = "" if may_overwrite() else f", and what is there is kept as {out.name}.damaged"
+        _print_note(f"{error.given}; {out} is made again{kept}")
         return None
-    changed = differences((published.config, published.inputs), (to_dict(config), digests), config)
     if changed:
         check_may_replace(out, changed, replaceable)
-        return None
-    try:
-        verify(out)
-    except UserError as error:
-        _answer_if_only_why(f"{error.given}: the stage would run again")
-        _print_note(f"{error.given}; {_describe_rebuild(out)}")
         return None
     _answer_if_only_why(f"{out} is finished and up to date: nothing would run")
     atomic_swap.clean_up(out)
@@ -385,11 +380,6 @@ def may_overwrite() -> bool:
     return os.environ.get(OVERWRITE_VARIABLE) == "true"
 
 
-def _describe_rebuild(out: Path) -> str:
-    kept = "" if may_overwrite() else f", and what is there is kept as {out.name}.damaged"
-    return f"{out} is made again{kept}"
-
-
 def _print_note(text: str) -> None:
     tell(f"xling: {text}")
 
@@ -414,7 +404,7 @@ def publish(out: Path, stage: str, config: Any, inputs: Iterable[Path] = ()) -> 
     inputs, out = list(inputs), atomic_swap.resolve_target(out)
     atomic_swap.restore(out)
     check_is_ours(out, stage, inputs)
-    input_digests = _digests(inputs)
+    input_digests = {str(path): content_digest(Path(path)) for path in inputs}
     out.parent.mkdir(parents=True, exist_ok=True)
     atomic_swap.clean_up(out)
     temporary = atomic_swap.temporary_sibling(out, atomic_swap.NEW_SUFFIX)
@@ -486,10 +476,6 @@ def check_is_ours(out: Path, stage: str, inputs: Iterable[Path] = ()) -> None:
         return
     if made_by_stage != stage:
         raise UserError(f"{out} was made by {made_by_stage!r}, not by {stage!r}", fix=fix)
-
-
-def _digests(inputs: Iterable[Path]) -> dict[str, str]:
-    return {str(path): content_digest(Path(path)) for path in inputs}
 
 
 def summary(counts: Mapping[str, Any]) -> str:

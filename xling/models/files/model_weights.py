@@ -386,3 +386,11 @@ def mask_of(directory: Path) -> int:
     """Return the id of ``<mask>``, which follows the pieces of ``dict.txt``."""
     with (directory / "dict.txt").open(encoding="utf-8") as lines:
         return NUM_SPECIALS + sum(1 for _ in lines)
+
+
+def mean_of(states: Sequence[Mapping[str, Shaped[Tensor, " ..."]]]) -> dict[str, Shaped[Tensor, " ..."]]:
+    """Return the mean of the weights of several checkpoints by name, in their own dtypes."""
+    return {
+        name: torch.stack([state[name].float() for state in states]).mean(0).to(weight.dtype)
+        for name, weight in states[0].items()
+    }

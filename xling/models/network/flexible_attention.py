@@ -77,10 +77,8 @@ def describe_documents(
     tokens = torch.arange(num_tokens, device=starts.device)
     sequence_ids = torch.searchsorted(starts, tokens, right=True) - 1
     positions = tokens - starts[sequence_ids].long()
-    first_ids, last_ids = (
-        sequence_ids[::BLOCK_SIZE],
-        sequence_ids[(tokens[::BLOCK_SIZE] + BLOCK_SIZE - 1).clamp(max=num_tokens - 1)],
-    )
+    first_ids = sequence_ids[::BLOCK_SIZE]
+    last_ids = sequence_ids[(tokens[::BLOCK_SIZE] + BLOCK_SIZE - 1).clamp(max=num_tokens - 1)]
     is_visible = (first_ids[:, None] <= last_ids) & (first_ids <= last_ids[:, None])
     if causal:
         is_visible = is_visible.tril()

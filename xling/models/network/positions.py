@@ -39,10 +39,8 @@ class RelativeBiases(nn.Module):
     def bucket_of(self, offsets: Int[Tensor, " *shape"]) -> Int[Tensor, " *shape"]:
         """Return the buckets of offsets (key position minus query position), int64 of any shape."""
         num_per_direction = NUM_BUCKETS if self.causal else NUM_BUCKETS // 2
-        num_exact, distances = (
-            num_per_direction // 2,
-            (-offsets if self.causal else offsets.abs()).clamp(min=0),
-        )
+        num_exact = num_per_direction // 2
+        distances = (-offsets if self.causal else offsets.abs()).clamp(min=0)
         log_buckets = (
             torch.log(distances.clamp(min=1).float() / num_exact)
             / math.log(MAX_DISTANCE / num_exact)

@@ -5,7 +5,7 @@ Source: Edunov et al. 2019, see `xling.models.network.frozen`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from xling.core.commands.stage_type import load
 from xling.core.errors import UserError
@@ -19,12 +19,14 @@ class Features(Part):
 
     setting = setting("", only=DECODER, own=True)
     is_frozen = True
+    name: ClassVar[str] = "features"
+    read: ClassVar[str] = "xling.models.network.frozen:read_features"
 
     def check(self, cfg: Any, value: str) -> None:
         """Refuse compiled layers, which do not see the frozen encoder."""
         if cfg.compile:
-            raise UserError(f"model.features={value} with model.compile=true", "model.compile=false")
+            raise UserError(f"model.{self.name}={value} with model.compile=true", "model.compile=false")
 
     def connect(self, model: Any, value: str) -> None:
         """Load the frozen encoder and connect it with the layers."""
-        load("xling.models.network.frozen:read_features")(model, value)
+        load(self.read)(model, value)

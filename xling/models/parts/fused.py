@@ -5,26 +5,15 @@ Source: Zhu et al. 2020, see `xling.models.network.frozen`.
 
 from __future__ import annotations
 
-from typing import Any
-
-from xling.core.commands.stage_type import load
-from xling.core.errors import UserError
 from xling.models.model_setting import DECODER, setting
-from xling.models.parts import PARTS, Part
+from xling.models.parts import PARTS
+from xling.models.parts.features import Features
 
 
 @PARTS.register("fused")
-class Fused(Part):
+class Fused(Features):
     """folder of a frozen encoder that every layer attends to beside its own attention (BERT-fused); empty for none."""
 
     setting = setting("", only=DECODER, own=True)
-    is_frozen = True
-
-    def check(self, cfg: Any, value: str) -> None:
-        """Refuse compiled layers, which do not see the frozen encoder."""
-        if cfg.compile:
-            raise UserError(f"model.fused={value} with model.compile=true", "model.compile=false")
-
-    def connect(self, model: Any, value: str) -> None:
-        """Load the frozen encoder and connect it with the layers."""
-        load("xling.models.network.frozen:fuse")(model, value)
+    name = "fused"
+    read = "xling.models.network.frozen:fuse"

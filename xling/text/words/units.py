@@ -250,10 +250,8 @@ def hash_units(text: str) -> tuple[UInt64[np.ndarray, " units"], Int64[np.ndarra
     if text.isascii():
         pieces, line = _ASCII_UNIT_OR_LINE.findall(text.lower()), "\n"
     else:
-        pieces, line = (
-            split_units(unicodedata.normalize("NFC", text).replace("\n", f" {_LINE_MARK} ")),
-            _LINE_MARK,
-        )
+        pieces = split_units(unicodedata.normalize("NFC", text).replace("\n", f" {_LINE_MARK} "))
+        line = _LINE_MARK
     hashes = np.fromiter(map(_UNIT_HASHES.__getitem__, pieces), dtype=np.uint64, count=len(pieces))
     breaks = hashes == np.uint64(_UNIT_HASHES[line])
     hashes, lines = hashes[~breaks], np.cumsum(breaks)[~breaks]

@@ -118,9 +118,8 @@ def _match_endings(words: list[str], entries: list[str], reverse: bool) -> dict[
     for word in words:
         for stem, ending in _stem_cuts(word[::step]):
             endings[ending] += 1
-            changes.update(
-                (ending, other) for other in stems.get(stem, ()) if _differ_at_start(ending, other)
-            )
+            # Endings that begin with different letters have the longest stem.
+            changes.update((ending, other) for other in stems.get(stem, ()) if ending[:1] != other[:1])
     ranked: dict[str, tuple[int, int, str]] = {}
     for word in words:
         for stem, ending in _stem_cuts(word[::step]):
@@ -136,8 +135,3 @@ def _stem_cuts(word: str) -> Iterator[tuple[str, str]]:
     """A word as stem and ending in all ways: a stem of half the word at least, an ending of some letters at most."""
     for size in range(max(_MIN_STEM, len(word) - _MAX_ENDING, (len(word) + 1) // 2), len(word) + 1):
         yield word[:size], word[size:]
-
-
-def _differ_at_start(ending: str, other_ending: str) -> bool:
-    """Whether two endings begin with different letters, so that their stem is as long as it can be."""
-    return ending[:1] != other_ending[:1]

@@ -164,11 +164,3 @@ def encode_source(translator: Translator, row: LabelledRow) -> Int[np.ndarray, "
         return text
     answer_pieces = translator.truncated_pieces(answer)[: translator.max_pieces // 2]
     return np.concatenate([answer_pieces, [EOS], text])[: translator.max_pieces]
-
-
-def average_weights(checkpoints: Sequence[Weights]) -> Weights:
-    """Return the mean of the weights of several checkpoints, in their own dtypes."""
-    return {
-        name: torch.stack([c[name].float() for c in checkpoints]).mean(0).to(value.dtype)
-        for name, value in checkpoints[0].items()
-    }

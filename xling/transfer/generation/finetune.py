@@ -24,7 +24,7 @@ from xling.core.output import manifest
 from xling.core.progress import Progress
 from xling.core.sampling import rng
 from xling.core.settings.ranges import SEQUENCE
-from xling.data.packing import Example, pack_seq2seq
+from xling.data.packing import Example, pack_seq2seq, to_device
 from xling.models.files import model_weights
 from xling.models.generate.decode import EOS
 from xling.models.optim.adamw import AdamWConfig, NotFiniteError, XlingAdamW
@@ -158,18 +158,6 @@ def _check_fit(cfg: FitConfig, examples: Sequence[Example], title: str) -> None:
             raise UserError(f"fit.{name}={getattr(cfg, name)}", "a whole number from 1")
     if not examples:
         raise UserError(f"{title}: no training rows", fix="check the training split")
-
-
-def to_device(value: object, device: torch.device) -> dict[str, object]:
-    """Move the tensors of a batch to a device."""
-
-    def moved(part: object) -> object:
-        if isinstance(part, dict):
-            return {key: moved(inner) for key, inner in part.items()}
-        return part.to(device) if isinstance(part, torch.Tensor) else part
-
-    assert isinstance(value, dict)
-    return {key: moved(part) for key, part in value.items()}
 
 
 def write_and_score(

@@ -18,7 +18,6 @@ import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
 from xling.core.errors import UserError
-from xling.models.generate.decode import generate_all
 from xling.text.tokenizers.bleu_words import bleu_tokeniser
 from xling.transfer.encode import encode_pieces
 
@@ -79,22 +78,10 @@ class DocumentTranslator:
         self, sources: Sequence[Int[np.ndarray, " _"]], src: str, tgt: str, on_batch: Any
     ) -> list[list[str]]:
         """Return the sentences of the translation of each block."""
-        mine = self.translator
-        src_langs, tgt_langs = ([mine.lang_index(code)] * len(sources) for code in (src, tgt))
-        symbols = replace(mine.symbols, documents=True)
-        results = generate_all(
-            mine.model,
-            sources,
-            src_langs,
-            tgt_langs,
-            symbols,
-            mine.search,
-            mine.batch_tokens,
-            on_batch=on_batch,
-        )
+        symbols = replace(self.translator.symbols, documents=True)
+        outputs = self.translator.generate(sources, src, tgt, symbols, on_batch)
         return [
-            [mine.decode_text(sentence) for sentence in sentences_of(hypotheses[0].tokens)]
-            for hypotheses in results
+            [self.translator.decode_text(sentence) for sentence in sentences_of(each)] for each in outputs
         ]
 
 

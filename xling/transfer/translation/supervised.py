@@ -37,42 +37,23 @@ def score_test_set(
     Words are split as `xling.text.tokenizers.bleu_words.bleu_tokeniser` says.
     """
     src, tgt = split_pair(pair)
-    if block:
-        return _score_documents(
-            documents.DocumentTranslator(translator, block), pair, sources, references, folder
-        )
-    source_parts = [
-        translator.split_text(text) for text in sources
-    ]  # a line that exceeds the model's positions has several parts
-    with Progress(f"translate {pair}", sum(map(len, source_parts)), "parts") as progress:
-        outputs = translator.translate_parts(source_parts, src, tgt, lambda num, _: progress.update(num))
-    (folder / f"test.{pair}.txt").write_text("".join(f"{line}\n" for line in outputs), encoding="utf-8")
+    of_documents = documents.DocumentTranslator(translator, block) if block else None
     lines_of_documents = (
-        documents.documents_of(pair, sources, references) if not all(map(str.strip, sources)) else []
+        documents.documents_of(pair, sources, references) if block or not all(map(str.strip, sources)) else []
     )
-    return bleu_and_chrf(outputs, references, tgt) | _of_documents(
-        outputs, references, lines_of_documents, tgt
-    )
-
-
-def _score_documents(
-    translator: documents.DocumentTranslator,
-    pair: str,
-    sources: Sequence[str],
-    references: Sequence[str],
-    folder: Path,
-) -> dict[str, object]:
-    """Score a test set that is translated in blocks; blank lines are no sentences."""
-    src, tgt = split_pair(pair)
-    lines_of_documents = documents.documents_of(pair, sources, references)
-    outputs = translator(sources, src, tgt)
+    if of_documents:
+        outputs = of_documents(sources, src, tgt)
+    else:
+        # A line that exceeds the model's positions has several parts.
+        source_parts = [translator.split_text(text) for text in sources]
+        with Progress(f"translate {pair}", sum(map(len, source_parts)), "parts") as progress:
+            outputs = translator.translate_parts(source_parts, src, tgt, lambda num, _: progress.update(num))
     (folder / f"test.{pair}.txt").write_text("".join(f"{line}\n" for line in outputs), encoding="utf-8")
-    return {
-        **bleu_and_chrf(outputs, references, tgt),
-        **_of_documents(outputs, references, lines_of_documents, tgt),
-        "blocks": translator.blocks,
-        "uneven_blocks": translator.uneven,
-    }
+    scores = bleu_and_chrf(outputs, references, tgt)
+    scores |= _of_documents(outputs, references, lines_of_documents, tgt)
+    return scores | (
+        {"blocks": of_documents.blocks, "uneven_blocks": of_documents.uneven} if of_documents else {}
+    )
 
 
 def _of_documents(

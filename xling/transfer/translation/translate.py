@@ -19,6 +19,7 @@ import torch
 from xling.core import languages
 from xling.core.output.command_result import tell
 from xling.core.progress import Progress
+from xling.data.symbols import Symbols
 from xling.models.files import model_weights
 from xling.models.generate.decode import generate_all
 from xling.models.generate.settings import Search
@@ -61,12 +62,8 @@ class Translator:
         truncates: bool = False,
         random_init: bool = False,
     ) -> None:
-        self.directory, self.search, self.batch_tokens, self.truncates = (
-            directory,
-            search,
-            batch_tokens,
-            truncates,
-        )
+        self.directory, self.search = directory, search
+        self.batch_tokens, self.truncates = batch_tokens, truncates
         model, self.symbols = model_weights.load_seq2seq(directory, random_init=random_init)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         self.model = model.to(device, working_dtype(precision)).eval()
@@ -116,19 +113,24 @@ class Translator:
             on_batch: see `xling.models.generate.decode.generate_all`.
         """
         all_parts = [part for text_parts in parts for part in text_parts]
-        langs = [[self.lang_index(code)] * len(all_parts) for code in (src, tgt)]
-        results = generate_all(
-            self.model,
-            all_parts,
-            langs[0],
-            langs[1],
-            self.symbols,
-            self.search,
-            self.batch_tokens,
-            on_batch=on_batch,
-        )
-        outputs = iter([self.decode_text(hypotheses[0].tokens) for hypotheses in results])
+        outputs = map(self.decode_text, self.generate(all_parts, src, tgt, self.symbols, on_batch))
         return [" ".join(islice(outputs, len(text_parts))) for text_parts in parts]
+
+    def generate(
+        self,
+        sources: Sequence[Int[np.ndarray, " _"]],
+        src: str,
+        tgt: str,
+        symbols: Symbols,
+        on_batch: Callable[[int, int], None] | None = None,
+    ) -> list[Int[np.ndarray, " _"]]:
+        """Return the pieces of the best output of each source; the arguments as for `translate_parts`."""
+        src_langs, tgt_langs = ([self.lang_index(code)] * len(sources) for code in (src, tgt))
+        search, size = self.search, self.batch_tokens
+        results = generate_all(
+            self.model, sources, src_langs, tgt_langs, symbols, search, size, on_batch=on_batch
+        )
+        return [hypotheses[0].tokens for hypotheses in results]
 
     def split_text(self, text: str) -> list[Int[np.ndarray, " _"]]:
         """Split a text into parts that fit the model and return their pieces; empty for an empty text."""

@@ -98,13 +98,8 @@ class Examiner:
         processor: Any,
         search: Search,
     ) -> None:
-        self.held_out_by_lang, self.pairs, self.symbols, self.processor, self.search = (
-            held_out_by_lang,
-            pairs,
-            symbols,
-            processor,
-            search,
-        )
+        self.held_out_by_lang, self.pairs = held_out_by_lang, pairs
+        self.symbols, self.processor, self.search = symbols, processor, search
 
     def __call__(self, model: Any) -> dict[str, float]:
         """Compute the criterion ``two_way``, 0 if a direction fails to translate, and its components.

@@ -1,16 +1,3 @@
-"""Script of a page: sorting, filtering and copying of its tables; the page is readable without it.
-
-The script is part of the page and asks for nothing else. Everything it adds is a button, a list or a field of the
-browser's own, so that the keyboard alone is enough.
-"""
-
-from __future__ import annotations
-
-import json
-from collections.abc import Mapping, Sequence
-
-FILTER_ID = "filter"
-_SCRIPT_SOURCE = r"""
 (() => {
 const LANGS = JSON.parse(document.getElementById("langs").textContent);
 const LANG_HEADS = ["language", "over", "scored in"], SUITE_HEADS = ["suite", "test"];
@@ -118,21 +105,3 @@ function filter() {
 }
 bar.append(said); bar.hidden = false;
 })();
-"""
-
-
-def page_script(langs: Mapping[str, Sequence[str]]) -> str:
-    """Return the script elements for the end of a page whose tables are in ``main``.
-
-    Args:
-        langs: language -> family and script, which the page is filtered by.
-    """
-    langs_json = json.dumps(langs, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-    return (
-        f'<script type="application/json" id="langs">{langs_json}</script>\n<script>{_SCRIPT_SOURCE}</script>'
-    )
-
-
-def filter_bar() -> str:
-    """Return the element for the script's lists; empty and hidden without it."""
-    return f'<section id="{FILTER_ID}" aria-label="Filter" hidden></section>'
