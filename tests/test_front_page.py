@@ -102,3 +102,10 @@ def test_files_behind_one_scheme(
         "lang=sw",
         "source=text:a.txt,b.txt",
     )
+
+
+def test_every_section_with_commands_says_how_long_they_take() -> None:
+    text = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
+    for section in re.split(r"^## ", text, flags=re.MULTILINE):
+        if "```" in section:
+            assert re.search(r"\d+ (s|min|minutes|processor minutes)\b", section), section.splitlines()[0]

@@ -49,6 +49,7 @@ from xling.core.commands import closing, extras
 from xling.core.commands import help as manual
 from xling.core.commands.blanks import KEY, refuse_blanks, without_blank
 from xling.core.commands.machine_errors import is_of_machine, machine_error
+from xling.core.commands.misspelt import first_words, refuse_misspelt
 from xling.core.commands.pipeline import recipes
 from xling.core.commands.runner import STAGES, Stage, load, run_local
 from xling.core.commands.table import NAMED_PIPELINES, OTHER_WORDS, PLANNED_PIPELINES
@@ -228,12 +229,16 @@ def help_on(words: list[str]) -> Answer:
     """Answer ``xling help``, ``xling help all`` and ``xling help COMMAND``."""
     if words == ["all"]:
         return Answer(usage(), {name: stage.help for name, stage in STAGES.items()})
+    if len(words) == 1 and words[0] not in (names := first_words()):
+        raise unknown("command", words[0], names)
     return dispatch([*words, HELP[-1]])
 
 
 def run_stage(words: list[str], as_json: bool) -> Any:
     """Run one stage, print its help or its settings, as the words say."""
     printing = words[0] == "config"
+    if words == ["config"]:
+        raise UserError("xling config names no command", "xling config COMMAND [key=value ...]", "name one")
     if words[0] not in STAGES and manual.commands_of(words[0]) and {*words[1:]} <= {*HELP}:
         return manual.list_group(words[0])
     stage, rest = find_stage(words[1:] if printing else words)
@@ -315,6 +320,7 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
             overrides.append(f"{name}={'true' if _is_flag(load(stage.config), name) else next(waiting, '')}")
         else:
             bare.append(word)
+    refuse_misspelt(stage.name, bare[:1], stage.words)
     if bare and not stage.positional:
         raise UserError(
             f"xling {stage.name} cannot use {bare[0]!r}",
@@ -333,7 +339,11 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
     else:
         overrides += [f"{name}={word}" for name, word in zip(names, bare, strict=False)]
     config.refuse_repeated(overrides)
-    return config.load(load(stage.config), recipe, overrides), launch
+    try:
+        return config.load(load(stage.config), recipe, overrides), launch
+    except UserError:
+        refuse_misspelt(stage.name, bare[:1], stage.words, also_values=True)
+        raise
 
 
 def _is_flag(cls: Any, name: str) -> bool:
@@ -401,6 +411,7 @@ def run_sweep(stage: Stage, words: Sequence[str]) -> Any:
 def run_planned(word: str, words: Sequence[str], as_json: bool, goal: str) -> Any:
     """Run the stage that plans a pipeline, then the pipeline; ``STEP.key=value`` changes one of its steps."""
     stage = STAGES[PLANNED_PIPELINES[word]]
+    refuse_misspelt(word, [each for each in words[:1] if "=" not in each])
     if not words or not set(HELP).isdisjoint(words):
         return Answer(manual.stage_help(stage), {"stage": stage.name, "help": stage.help})
     own_names = {key.name.partition(".")[0] for key in schema.keys(load(stage.config))}

@@ -65,7 +65,7 @@ def open_rows(
     header = first_row.cells or ()
     num_wanted = len(default) or 1
     positions, is_header = _positions(uri, header, wanted, guess, num_wanted)
-    if is_header:
+    if is_header or (positions and _stands_above_numbers(header, positions, rows)):
         rows.width = len(header)
         if rows.width == 1:  # a comma is a mark of the text
             rows.delimiter = NO_DELIMITER
@@ -122,6 +122,24 @@ def _without_names(uri: str, header: Sequence[str], rows: Rows, default: Sequenc
     ):
         raise _ask(uri, header, "may be names of columns or text", len(default) or 1)
     return list(default) or [0]
+
+
+def _stands_above_numbers(header: Sequence[str], positions: Sequence[int], rows: Rows) -> bool:
+    """Return whether a row is of names: its wanted cells may be, and another one stands above numbers alone."""
+    chosen = [header[place] for place in positions if place < len(header)]
+    cells_of_rows = [
+        split_row(line, rows.delimiter, rows.quoted)[0] for line in rows.first[1:] if line.strip()
+    ]
+    below = [cells for cells in cells_of_rows if len(cells) == len(header)]
+    return (
+        len(below) > 1
+        and all(map(_may_be_name, chosen))
+        and any(
+            _may_be_name(name) and all(cells[place].strip().isdecimal() for cells in below)
+            for place, name in enumerate(header)
+            if place not in positions
+        )
+    )
 
 
 def _ask(uri: str, header: Sequence[str], what: str, num_wanted: int) -> UserError:

@@ -8,6 +8,7 @@ intervals and reports are the same. A run keeps its definition in ``own.yaml``, 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -19,7 +20,7 @@ import yaml
 
 from xling.core import languages
 from xling.core.errors import UserError, unknown
-from xling.core.output import manifest
+from xling.core.output import digests, manifest
 from xling.core.output.command_result import tell
 from xling.core.output.manifest import write_atomic
 from xling.core.settings.config import from_dict, read_yaml, to_dict
@@ -44,6 +45,8 @@ from xling.eval.rows.tag_schemes import iob2_of, scheme_of
 DEFINITION = "own.yaml"
 MAX_NAMED = 60
 """Labels that a line names."""
+NO_GOLD = "-"
+_FRACTION = re.compile(r"-?\d+\.\d*")
 AnyConfig = TypeVar("AnyConfig", bound=OwnFiles)
 
 
@@ -93,6 +96,13 @@ def with_own_suite(
     names = [own.name, *(f"my_{kind}" for kind in KIND_OF if getattr(own, kind))]
     if named and not set(named if isinstance(named, tuple) else (named,)).issubset(names):
         shown = named if isinstance(named, str) else ",".join(named)
+        if files := [word for word in words if Path(word).exists()]:
+            kind = next((word for word in words if word in KIND_OF), "")
+            raise UserError(
+                f"{' '.join(words)}: what has each row of {files[0]}?",
+                ", ".join(f"{each}=FILES" for each in KIND_OF),
+                f"{kind or 'classes'}={','.join(files)}" + ("" if kind else ", or another of these"),
+            )
         raise UserError(
             f"{suite_setting}={shown} and {given[0]}=", "a suite or own files", "leave one of them out"
         )
@@ -147,7 +157,13 @@ def define(own: OwnFiles, source: str, split: str, known_labels: tuple[str, ...]
         given = " and ".join(f"{name}=" for name in kinds or settings_given(own))
         raise UserError(given, f"one of {', '.join(f'{name}=FILES' for name in KIND_OF)}", f"see {GUIDE}")
     files = resolved(own, kinds[0], source, split)
-    stats = [(path, path.stat().st_mtime_ns) for paths in files.values() for path in paths]
+    if split == "test" and not any(its in ("dev", "test") for _, its in files):
+        raise UserError(
+            f"{', '.join(str(path) for paths in files.values() for path in paths)}: training rows, and none to score",
+            "test.LANG=FILES or dev=FILES beside them",
+            "name other files than those of train=",
+        )
+    stats = [(path, digests.identity(path)) for paths in files.values() for path in paths]
     suite, told = _defined(
         json.dumps(to_dict(own), sort_keys=True), kinds[0], tuple(files.items()), tuple(stats), known_labels
     )
@@ -186,6 +202,7 @@ def _defined(
         _check_labels(
             by_path, scheme, labels, f"the model's: {', '.join(labels)}" if known_labels and not train else ""
         )
+    _check_learned(tables, counts, train)
     told = [
         _file_line(path, key, table) for key, by_path in tables.items() for path, table in by_path.items()
     ]
@@ -288,6 +305,22 @@ def _check_labels(tables: Mapping[Path, OwnTable], scheme: str, labels: Sequence
                 raise UserError(f"{path}:{line}: {error.given}", valid or error.valid, error.fix)
 
 
+def _check_learned(
+    tables: Mapping[tuple[str, str], Mapping[Path, OwnTable]],
+    counts: Mapping[tuple[str, str], Counter[str]],
+    train: Counter[str],
+) -> None:
+    """Raise UserError if files to be scored have labels, and the training rows none of them."""
+    for key, count in counts.items():
+        if train and count and key[1] != "train" and not train.keys() & count.keys():
+            raise UserError(
+                f"{', '.join(map(str, tables[key]))}: no label of it is in the training rows: "
+                f"{', '.join(sorted(count)[:5])}",
+                ", ".join(sorted(train)[:MAX_NAMED]),
+                "write labels alike in all files, in the same case",
+            )
+
+
 # What is printed.
 
 
@@ -306,6 +339,12 @@ def _label_lines(
     named = ", ".join(f"{label} ({total[label]})" for label in labels[:MAX_NAMED])
     more = f" and {len(labels) - MAX_NAMED} more" if len(labels) > MAX_NAMED else ""
     lines = [f"{len(labels)} labels: {named}{more}" + (f"; {scheme} tags" if scheme else "")]
+    if NO_GOLD in labels:
+        lines.append(
+            f"{total[NO_GOLD]} rows have the label {NO_GOLD}: in SNLI and MNLI they have none; leave them out"
+        )
+    if any(_FRACTION.fullmatch(label) for label in labels):
+        lines.append("labels are numbers: each is a class of its own, not a value on a scale")
     if train and (unlearned := [label for label in labels if not train[label]]):
         lines.append(f"not in the training rows, so never answered: {', '.join(unlearned[:MAX_NAMED])}")
     lower = Counter(label.lower() for label in labels)
@@ -366,7 +405,7 @@ def register_suite_of(run: Path) -> None:
         setting = next(name for name in KIND_OF if name in values)
         own = beside_yaml(from_dict(OwnFiles, {setting: [str(path)]}))
         files = resolved(own, setting, "en", "test")
-        stats = tuple((each, each.stat().st_mtime_ns) for paths in files.values() for each in paths)
+        stats = tuple((each, digests.identity(each)) for paths in files.values() for each in paths)
         settings = json.dumps(to_dict(own), sort_keys=True)
         _OF_RUNS[definition], _ = _defined(settings, setting, tuple(files.items()), stats, ())
     suite = _OF_RUNS[definition]

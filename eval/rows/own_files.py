@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from xling.core import languages
 from xling.core.errors import UserError, unknown
+from xling.core.settings.codes import code_of, code_of_side
 from xling.core.settings.config import from_dict, read_yaml
 from xling.eval.kinds.base import KINDS
 from xling.eval.rows.own_columns import TAG, Reading
@@ -26,6 +27,9 @@ SPLITS = {
 """Word in a file's name -> the split of its rows."""
 GUIDE = "docs/guides/own_test_set.md"
 _FORMATS = ("tsv", "tab", "csv", "txt", "json", "jsonl", "ndjson", "conll", "conllu", "bio", "iob", "gz")
+_WORD = re.compile("[A-Za-z]{2,3}[-_](?:[A-Z][a-z]{3}|[A-Z]{2})(?![A-Za-z])|[^-_]+")
+"""A part of a file's name: a code with a script or a region, or what stands between hyphens and underscores."""
+_MAX_CODE = 3  # letters of the longest plain code; what is longer is a name, or says its script or region
 Files = tuple[str, ...] | dict[str, tuple[str, ...]]
 
 
@@ -134,7 +138,7 @@ def resolved(
     for each in ("train", "dev", "test"):
         for code, patterns in _by_language(getattr(own, each)).items():
             for path in _expanded(patterns, each):
-                lang = "-".join(map(languages.canonical, code.split("-"))) if code else ""
+                lang = code_of_side(code) if code else ""
                 files_of_rows.setdefault((lang or _language_of(path, has_sides, source), each), []).append(
                     path
                 )
@@ -204,7 +208,7 @@ def _expanded(patterns: Sequence[str], setting: str) -> Iterator[Path]:
 def _words_of(path: Path) -> list[list[str]]:
     """Return the parts of a name between dots, each as its words: ``sw_test.tsv`` gives ``[[sw, test]]``."""
     parts = [part for part in path.name.split(".") if part and part.lower() not in _FORMATS]
-    return [[part] if is_language(part) else re.split("[-_]", part) for part in parts]
+    return [[part] if is_language(part) else _WORD.findall(part) for part in parts]
 
 
 def _split_of(path: Path, default: str) -> str:
@@ -217,6 +221,7 @@ def _language_of(path: Path, has_sides: bool, source: str) -> str:
     """Return the language or the pair that a name tells, else the source.
 
     A code counts as a part between dots, at its end, or beside a word for a split: ``my_topics.tsv`` is not in Burmese.
+    A name, or a code with a script or a region, counts everywhere.
 
     Raises:
         UserError: the name has several.
@@ -228,8 +233,9 @@ def _language_of(path: Path, has_sides: bool, source: str) -> str:
         for number, word in enumerate(words):
             beside = words[max(0, number - 1) : number + 2]
             is_last = number == len(words) - 1
-            if is_language(word) and (is_told or is_last or any(each.lower() in SPLITS for each in beside)):
-                langs.append(languages.canonical(word))
+            is_sure = is_told or is_last or len(word) > _MAX_CODE
+            if is_language(word) and (is_sure or any(each.lower() in SPLITS for each in beside)):
+                langs.append(code_of(word))
     if has_sides and len(langs) == 3 and langs[2] in langs[:2]:
         return langs[2]
     if has_sides and len(langs) == 2:
@@ -244,11 +250,11 @@ def _language_of(path: Path, has_sides: bool, source: str) -> str:
 
 
 def is_language(word: str) -> bool:
-    """Return whether a word of a file's name is the code of a language."""
+    """Return whether a word of a file's name is the code of a language, or its name."""
     if word.lower() in SPLITS or not word.replace("_", "").replace("-", "").isalpha():
         return False
     try:
-        languages.get(word)
+        languages.get(code_of(word))
     except UserError:
         return False
     return True

@@ -7,6 +7,7 @@ printed. What cannot be told apart is an error that names file and line.
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections import Counter
@@ -30,6 +31,7 @@ from xling.eval.rows.own_columns import (
 )
 from xling.eval.rows.own_tables import delimited_rows
 from xling.eval.rows.readers import lines, parse_json
+from xling.eval.rows.tag_schemes import span_types
 from xling.text.files.delimited import unquoted_words
 
 _WORD_FILES = (".conll", ".conllu", ".bio", ".iob")
@@ -37,6 +39,21 @@ CONLLU_WIDTH = 10
 _RANGE = re.compile(r"\d+[-.]\d+")
 """Number of a range of words or of an empty node in CoNLL-U."""
 _BLANKS = re.compile("[ \t]+")  # not every white space: a no-break space is part of a word
+_EXCELS_LINE = re.compile("sep=[,;\t|]", re.IGNORECASE)
+"""First line by which Excel names a delimiter."""
+_SENTENCE_NAMES = (
+    "sentence",
+    "sent",
+    "sid",
+    "sentence #",
+    "sentence id",
+    "sentence number",
+    "sent id",
+    "sentence idx",
+)
+"""Names of a column that numbers the sentences, with blanks for the underscores and hyphens in them."""
+MAX_SENTENCE_WORDS = 500
+"""Words of a file without blank lines from which it cannot be one sentence."""
 
 
 def read_table(paths: Sequence[Path], reading: Reading, langs: Sequence[str] = ()) -> OwnTable:
@@ -56,6 +73,8 @@ def read_table(paths: Sequence[Path], reading: Reading, langs: Sequence[str] = (
     numbered = [
         (number, line.removeprefix("\ufeff") if number == 1 else line) for number, line in lines(path)
     ]
+    if numbered and _EXCELS_LINE.fullmatch(numbered[0][1].strip()):
+        del numbered[0]
     filled = [(number, line) for number, line in numbered if line.strip()]
     if not filled:
         raise UserError(f"{path} has no rows", fix="give a file with labelled rows")
@@ -154,7 +173,7 @@ def _json_cell(path: Path, number: int, key: str, value: Any, column: str) -> An
     if isinstance(value, str):
         return value.strip() if column == LABEL else value
     if isinstance(value, (bool, int, float)):
-        return json.dumps(value)
+        return json.dumps(int(value) if isinstance(value, float) and value.is_integer() else value)
     raise UserError(f"{path}:{number}: {key} is {value!r}"[:100], "a text or a number")
 
 
@@ -174,19 +193,23 @@ def _tagged(path: Path, numbered: Sequence[tuple[int, str]], reading: Reading) -
     """Read a word a line with blank lines between sentences."""
     if reading.header:
         raise UserError("header=true", "header= for tables", "leave it out: names of columns are recognised")
+    numbered, delimiter = _by_tabs(numbered)
     content = [(n, line) for n, line in numbered if line.strip() and not line.startswith("-DOCSTART-")]
     is_conllu = path.suffix == ".conllu" or any(line.startswith("# sent_id") for _, line in content)
     word_lines = [line for _, line in content if not line.startswith("#")]
     by_tabs = is_conllu or 2 * sum("\t" in line for line in word_lines) > len(word_lines)
     names = _cells(word_lines[0], by_tabs) if word_lines else []
     by_name = guessed_columns(names, ("token", "tag"), ())
-    if len(by_name) == 2:  # the first line names the columns
+    if len(names) > 1 and {*reading.wanted} <= by_name.keys():  # the first line names the columns
         numbered = [(n, line) for n, line in numbered if n != content[0][0]]
         word_lines = word_lines[1:]
     else:
         names = []
     common = Counter(len(_cells(line, by_tabs)) for line in word_lines).most_common(1)
     width = common[0][0] if common else 0
+    if reading.is_labelled and by_tabs and width == 2 and (inline := _inline(content[bool(names) :])):
+        return OwnTable(inline, "a sentence a line: words, a tab, tags")
+    is_conllu &= width == CONLLU_WIDTH
     default, note = {column: str(names.index(name) + 1) for column, name in by_name.items() if names}, ""
     if not names:
         is_conllu |= by_tabs and width == CONLLU_WIDTH and _has_heads(word_lines)
@@ -202,16 +225,55 @@ def _tagged(path: Path, numbered: Sequence[tuple[int, str]], reading: Reading) -
             "a word and its tag on each line, a blank line after each sentence",
             "put white space in place of commas" if word_lines and "," in word_lines[0] else "",
         )
-    rows, passed = _sentences(path, numbered, width, by_tabs, place, is_conllu)
+    sentence_id = next((i for i, name in enumerate(names) if _plain_name(name) in _SENTENCE_NAMES), -1)
+    rows, passed = _sentences(path, numbered, width, by_tabs, place, is_conllu, sentence_id)
+    if len(rows) == 1 and len(rows[0].lines) > MAX_SENTENCE_WORDS:
+        raise UserError(
+            f"{path}: one sentence of {len(rows[0].lines)} words",
+            "a blank line after each sentence",
+            "put blank lines in, or name a column that numbers the sentences: sentence_id word tag",
+        )
     rows, num_quoted = (rows, 0) if is_conllu else _without_quotes(rows)
     facts = [
-        f"{width} columns by {'tabs' if by_tabs else 'blanks'}",
+        f"{width} columns by {delimiter or ('tabs' if by_tabs else 'blanks')}",
         *(f"{c} is {i + 1}{f' {names[i]!r}' if names else ''}" for c, i in place.items()),
         *filter(None, [note]),
+        *(
+            [f"column {sentence_id + 1} {names[sentence_id]!r} numbers the sentences"]
+            if sentence_id >= 0
+            else []
+        ),
     ]
     facts += [f"{count} {what} passed over" for what, count in passed.items()]
     facts += [f"{num_quoted} words in quotes, as in CSV, read without them"] if num_quoted else []
     return OwnTable(rows, ", ".join(facts))
+
+
+def _plain_name(name: str) -> str:
+    return name.strip().lower().replace("_", " ").replace("-", " ")
+
+
+def _by_tabs(numbered: Sequence[tuple[int, str]]) -> tuple[list[tuple[int, str]], str]:
+    """Return lines with tabs in place of commas or semicolons between cells, and the delimiter's name or ""."""
+    content = [line for _, line in numbered if line.strip() and not line.startswith("-DOCSTART-")]
+    for delimiter, name in ((",", "commas"), (";", "semicolons")):
+        if content and all(delimiter in line and "\t" not in line for line in content):
+            cells = {n: next(csv.reader([line], delimiter=delimiter), []) for n, line in numbered}
+            if len({len(row) for row in cells.values() if len(row) > 1}) == 1:
+                return [(n, "\t".join(cell.strip() for cell in row)) for n, row in cells.items()], name
+    return list(numbered), ""
+
+
+def _inline(content: Sequence[tuple[int, str]]) -> list[OwnRow]:
+    """Return the rows of a file with a sentence and all of its tags on each line; [] if the file is another one."""
+    rows: list[OwnRow] = []
+    for number, line in content:
+        words, *rest = (tuple(cell.split()) for cell in line.split("\t"))
+        if len(rest) != 1 or not len(words) == len(rest[0]) > 0:
+            return []
+        rows.append(OwnRow((number,), {"token": words, "tag": rest[0]}))
+    num_longer = sum(len(row.cells["token"]) > 1 for row in rows)
+    return rows if 2 * num_longer > len(rows) else []
 
 
 def _usual_columns(
@@ -230,24 +292,57 @@ def _usual_columns(
     if is_conllu:
         return {"token": "2", "tag": "4"}, "as CoNLL-U"
     sentences: list[list[str]] = [[]]
+    whole: list[list[str]] = []
     for _, line in numbered:
         if not line.strip() or line.startswith("-DOCSTART-"):
             sentences.append([])
         elif sentences[-1] or not line.startswith("#"):
             sentences[-1].append(_cells(line, by_tabs)[0])
+            whole.append(_cells(line, by_tabs))
     longer = [cells for cells in sentences if len(cells) > 1]
+    columns = [*zip(*(cells for cells in whole if len(cells) == width), strict=True)]
+    tag, note = _tag_column(path, columns, reading) if reading.is_labelled and columns else (width, "")
+    if tag == 1 and width == 2:
+        return {"token": "2", "tag": "1"}, note
     if width <= reading.is_labelled + 1 or not longer:
-        return {"token": "1", "tag": str(width)}, ""
+        return {"token": "1", "tag": str(tag)}, note
     for start in (0, 1):
         if all(cells == [str(start + i) for i in range(len(cells))] for cells in sentences):
-            return {"token": "2", "tag": str(width)}, "column 1 numbers the words"
+            numbers = "column 1 numbers the words"
+            return {"token": "2", "tag": str(tag)}, f"{numbers}, {note}" if note else numbers
     if "token" not in reading.columns and all(len(set(cells)) == 1 for cells in longer):
         raise UserError(
             f"{path}: which column is the token? The first one is the same in all of a sentence: {longer[0][0]!r}",
             f"1 to {width}",
             "columns.token= with its number",
         )
-    return {"token": "1", "tag": str(width)}, ""
+    return {"token": "1", "tag": str(tag)}, note
+
+
+def _tag_column(path: Path, columns: Sequence[Sequence[str]], reading: Reading) -> tuple[int, str]:
+    """Return the number of the column of the tags, and a note or "".
+
+    It is the last one with anything in it. If another one alone marks spans, as ``B-PER`` does, it is that one.
+
+    Raises:
+        UserError: several have marks of spans, of the same types or of which none is the last.
+    """
+    last = max((n for n, cells in enumerate(columns, 1) if any(map(str.strip, cells))), default=len(columns))
+    types_of_column = ((n, span_types(cells)) for n, cells in enumerate(columns, 1))
+    types = {n: names for n, names in types_of_column if names}
+    if TAG in reading.columns or not types or {*columns[last - 1]} <= {"O"}:
+        return last, ""
+    alike = [n for n in types if n != last and not types[n].isdisjoint(types.get(last, types[n]))]
+    if last in types and not alike:
+        return last, ", ".join(f"column {n} marks spans, too" for n in types if n != last)
+    if len(alike) > 1 or last in types or (alike == [1] and len(columns) > 2):
+        numbers = " and ".join(map(str, sorted({*alike, *types})))
+        raise UserError(
+            f"{path}: which column is the tag? Marks of spans, as B-{min(types[alike[0]])}, stand in {numbers}",
+            f"1 to {len(columns)}",
+            "columns.tag= with its number, and columns.token= if the words are not in column 1",
+        )
+    return alike[0], f"the only column that marks spans; the last one has {columns[last - 1][0]!r}"
 
 
 def _has_heads(word_lines: Sequence[str]) -> bool:
@@ -265,20 +360,28 @@ def _sentences(
     by_tabs: bool,
     place: Mapping[str, int],
     is_conllu: bool,
+    sentence_id: int,
 ) -> tuple[list[OwnRow], Counter[str]]:
-    """Return the sentences, and the number of lines that are no words, by what they are."""
+    """Return the sentences, and the number of lines that are no words, by what they are.
+
+    ``sentence_id`` is the place of a column that numbers the sentences, or has something on their first lines; or -1.
+    """
     rows: list[OwnRow] = []
     words: list[tuple[int, list[str]]] = []
     passed: Counter[str] = Counter()
+    open_sentence = ""
     for number, line in [*numbered, (0, "")]:
-        if not line.strip() or line.startswith("-DOCSTART-"):
-            passed["-DOCSTART- lines"] += bool(line.strip())
-            if words:
-                columns = {c: tuple(word[i] for _, word in words) for c, i in place.items()}
-                rows.append(OwnRow(tuple(n for n, _ in words), columns))
-            words = []
-            continue
+        is_outside = not line.strip() or line.startswith("-DOCSTART-")
         cells = _cells(line, by_tabs)
+        begins = 0 <= sentence_id < len(cells) and cells[sentence_id].strip() not in ("", open_sentence)
+        if words and (is_outside or begins):
+            columns = {c: tuple(word[i] for _, word in words) for c, i in place.items()}
+            rows.append(OwnRow(tuple(n for n, _ in words), columns))
+            words = []
+        open_sentence = cells[sentence_id].strip() if begins else open_sentence
+        if is_outside:
+            passed["-DOCSTART- lines"] += bool(line.strip())
+            continue
         if not words and line.startswith("#") and (len(cells) != width or "=" in line):
             passed["comments"] += 1
             continue

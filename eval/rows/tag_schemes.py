@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from xling.core.errors import UserError
@@ -12,13 +12,22 @@ from xling.eval.rows.own_columns import OwnRow
 _SPAN = re.compile("([BIESLUMWbieslumw])[-_](.+)")
 _BEGINS, _ENDS = "BSUW", "ESLUW"
 _OUTSIDE = frozenset("Oo")
+_OTHER_MARK = re.compile(r"[BIESLU][^\w-].+|.+[-_.:/|][BIESLU]")
+"""A type with its mark behind it (``PER-B``), or with another sign between the two (``B.PER``)."""
+
+
+def span_types(tags: Iterable[str]) -> set[str]:
+    """Return the types in tags that mark spans, as ``PER`` in ``B-PER`` and ``O``; none if one of them does not."""
+    matches = [_SPAN.fullmatch(tag) for tag in tags if tag not in _OUTSIDE]
+    prefixes = {match[1].upper() for match in matches if match}
+    return {match[2] for match in matches if match} if all(matches) and prefixes & set("BISU") else set()
 
 
 def scheme_of(places: Mapping[Path, Sequence[OwnRow]]) -> str:
     """Return how the tags of files mark spans: ``plain`` without spans, ``IO``, ``BIO`` or ``BIOES``.
 
     Raises:
-        UserError: some tags have a prefix and others have none.
+        UserError: some tags have a prefix and others have none; all are numbers, or have their marks elsewhere.
     """
     tags = {
         tag for rows in places.values() for row in rows for tag in row.cells["tag"] if tag not in _OUTSIDE
@@ -29,6 +38,7 @@ def scheme_of(places: Mapping[Path, Sequence[OwnRow]]) -> str:
         has_outside = any(
             not _OUTSIDE.isdisjoint(row.cells["tag"]) for rows in places.values() for row in rows
         )
+        _check_names(places, tags)
         return "IO" if has_outside and tags else "plain"
     for path, rows in places.items():
         for row in rows:
@@ -41,6 +51,27 @@ def scheme_of(places: Mapping[Path, Sequence[OwnRow]]) -> str:
                         "correct it, or name the column of the tags: columns.tag=",
                     )
     return "BIO" if prefixes <= {"B", "I"} else "BIOES"
+
+
+def _check_names(places: Mapping[Path, Sequence[OwnRow]], tags: set[str]) -> None:
+    """Reject tags that are not what they seem: numbers of names, and types with their marks behind them."""
+    if tags and all(tag.isdigit() for tag in tags):
+        problem, fix = (
+            "is a number",
+            "write the names that the numbers stand for; scheme=plain if they are names",
+        )
+    elif tags and all(map(_OTHER_MARK.fullmatch, tags)):
+        problem, fix = "has its mark elsewhere", "write B-PER and I-PER; scheme=plain to read it as it is"
+    else:
+        return
+    path, row = next(
+        (path, row) for path, rows in places.items() for row in rows if tags & {*row.cells["tag"]}
+    )
+    number = next(n for n, tag in enumerate(row.cells["tag"]) if tag in tags)
+    line = row.lines[min(number, len(row.lines) - 1)]
+    raise UserError(
+        f"{path}:{line}: tag {row.cells['tag'][number]!r} {problem}", "tags such as B-PER or NOUN", fix
+    )
 
 
 def iob2_of(tags: Sequence[str], scheme: str) -> tuple[str, ...]:

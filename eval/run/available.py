@@ -7,11 +7,17 @@ from pathlib import Path
 
 from xling.core import languages
 from xling.core.errors import UserError
-from xling.eval.rows.own_files import settings_given
+from xling.eval.rows.own_files import KIND_OF, settings_given
 from xling.eval.rows.protocols import rows_of_others, training_suite
 from xling.eval.rows.suite import Suite, data_folder, languages_at, scorable_splits, suites
 from xling.eval.run.plan import expand
 from xling.eval.run.settings import EvalConfig
+from xling.eval.tables.groups import GROUPS
+
+
+def known_names() -> list[str]:
+    """Return what ``xling eval`` and ``xling finetune`` may be followed by: suites, groups, kinds of own files."""
+    return [*suites(), *GROUPS, *KIND_OF]
 
 
 def available(cfg: EvalConfig) -> tuple[EvalConfig | None, list[str]]:

@@ -324,3 +324,22 @@ def test_treebanks_of_one_language_are_the_same_and_scripts_are_not() -> None:
     assert {"ee", "ewe"} <= set(languages.spellings("ee")) and "eng_ewt" in languages.spellings("en_ewt")
     with pytest.raises(UserError, match="unknown language 'qqq'"):
         languages.get_variant("qqq_x")
+
+
+@pytest.mark.parametrize(
+    ("tag", "code"),
+    [
+        ("sw-TZ", "sw"), ("ha_NG", "ha"), ("am-ET", "am"), ("es-419", "es"), ("es_419", "es"), ("sw-Latn-KE", "sw"),
+        ("zh-MO", "zh_Hant"), ("zh-Hant-HK", "zh_Hant"), ("zh_Hans_SG", "zh"), ("sr-Latn-RS", "sr_Latn"),
+        ("pa-PK", "pa_PK"), ("en_ewt", "en_ewt"), ("en_GUM", "en_GUM"), ("sw-en", "sw_en"),
+    ],
+)  # fmt: skip
+def test_a_region_is_no_variant(tag: str, code: str) -> None:
+    """Data sets of Africa write sw-TZ and ha-NG; treebanks and pairs look alike."""
+    assert languages.canonical(tag) == code
+
+
+def test_pairs_with_regions() -> None:
+    assert languages.canonical_pair("en-sw-TZ") == "en-sw" == languages.canonical_side("en-GB-sw-TZ")
+    assert languages.canonical_side("sw-TZ") == "sw" and languages.canonical_side("de-en") == "de-en"
+    assert [lang.code for lang in languages.get_pair("ha_NG-en")] == ["ha", "en"]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from browser import Browser
 
 from tests.corpora.crawl import write_crawl
 from tests.corpora.test_mono import LANGS, contents
@@ -63,6 +64,13 @@ def test_each_language_has_what_it_has_alone(tmp_path: Path, crawl: str, everyth
         assert {doc.lang for doc in read_corpus(everything / lang)} == {lang}
         stats = json.loads((everything / lang / "stats.json").read_text(encoding="utf-8"))
         assert [source["uri"] for source in stats["sources"]] == crawl.split(",")
+
+
+@pytest.mark.browser
+@pytest.mark.axe
+def test_the_overview_in_a_browser(everything: Path, tmp_path: Path) -> None:
+    with Browser(tmp_path / "profile") as window:
+        assert window.flaws(everything / "overview" / "card.html") == []
 
 
 def test_the_overview_accounts_for_every_document(everything: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from browser import Browser
 
 from tests.e2e.test_hour import NUM_WORDS, rows_of, sentence, write_rows
 from tests.e2e.test_recipes_killed import MODULES
@@ -155,6 +156,16 @@ def test_verdicts(
     assert "translated text +3.0 points (sib200 +3.0); labels +1.0" in sentences[1]
     assert "more translated text would help most" in sentences[1]
     assert "with labels of the language itself: 90.0" in sentences[2]
+
+
+@pytest.mark.browser
+@pytest.mark.axe
+def test_the_report_in_a_browser(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert cli.main(["language", "lang=German", f"data={data}", f"out={out}", "--dry-run"]) == 0
+    assert cli.main(["language", "report", str(out)]) == 0
+    with Browser(tmp_path / "profile") as window:
+        assert window.flaws(out / "report" / "report.html") == []
 
 
 def test_the_whole_command_on_ciphers(

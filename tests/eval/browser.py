@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import os
 import shutil
@@ -167,6 +168,21 @@ class Browser:
                 "!getComputedStyle(e, '::before').content.includes('swipe')).map(e => e.ariaLabel)"
             )
         )
+
+    def flaws(self, page: Path) -> list[Any]:
+        """Return what is wrong with a page on telephones, tablets and screens, by day and by night."""
+        found: list[Any] = []
+        for width, scheme in itertools.product((390, 768, 1280), ("light", "dark")):
+            self.scheme(scheme)
+            self.open(page, width)
+            fits = self.value("document.documentElement.scrollWidth <= window.innerWidth")
+            wrong = [
+                self.broken_rules(),
+                self.wide_without_a_hint(),
+                [] if fits else ["wider than the window"],
+            ]
+            found += [(width, scheme, each) for each in wrong if each]
+        return found + self.complaints
 
     def paper(self, path: Path) -> None:
         """Save the page as printed."""

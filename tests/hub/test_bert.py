@@ -6,12 +6,14 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
 from tests.hub.conftest import LABELS, ROWS
 from tests.hub.differences import largest
@@ -68,6 +70,7 @@ NAMES = list(dict.fromkeys([
     "[PAD]", "[unused1]", "[unused2]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<S>", *WORDS, *LETTERS,
     *("##" + c for c in LETTERS), *LETTERS.upper(), "中", "文", "é", "##é", "!", "##!", "#", "[", "]",
 ]))  # fmt: skip
+SPECIAL_NAMES = ("[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]")
 LINES = (
     "the old woman sees a red boat near the river.",
     "THE Éléphant 中文 xyz!",
@@ -240,6 +243,80 @@ def test_a_bare_encoder_of_old_files(copied: Path, imported: Path, tmp_path: Pat
     # The vocabulary has capitals, so text keeps its own.
     first, second = (vocabulary.load_processor(x) for x in (imported, tmp_path / "out"))
     assert first.encode("THE Old") == second.encode("THE Old") != second.encode("the old")
+
+
+def unigram() -> Tokenizer:
+    """The tokenizer of XLM-R, which multilingual MiniLM and E5 have under a BERT."""
+    made = Tokenizer(models.Unigram())
+    made.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]
+    )
+    specials = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    made.train_from_iterator(
+        LINES, trainers.UnigramTrainer(vocab_size=60, special_tokens=specials, unk_token="<unk>")
+    )
+    made.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    return made
+
+
+def changed_wordpiece(**parts: Any) -> Tokenizer:
+    made = Tokenizer(
+        models.WordPiece(
+            {name: n for n, name in enumerate(NAMES)}, unk_token="[UNK]", **parts.pop("model", {})
+        )
+    )
+    made.normalizer = parts.get("normalizer", normalizers.BertNormalizer(lowercase=False))
+    made.pre_tokenizer = parts.get("pre_tokenizer", pre_tokenizers.BertPreTokenizer())
+    made.post_processor = processors.BertProcessing(("[SEP]", 5), ("[CLS]", 4))
+    return made
+
+
+OTHER_TOKENIZERS: dict[str, Callable[[], Tokenizer]] = {
+    "XLM-R's": unigram,
+    "lower-cased first": lambda: changed_wordpiece(
+        normalizer=normalizers.Sequence(
+            [normalizers.Lowercase(), normalizers.BertNormalizer(lowercase=False)]
+        )
+    ),
+    "split at spaces": lambda: changed_wordpiece(pre_tokenizer=pre_tokenizers.WhitespaceSplit()),
+    "long words": lambda: changed_wordpiece(model={"max_input_chars_per_word": 300}),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_TOKENIZERS)
+def test_a_bert_with_another_tokenizer_keeps_it(foreign: Path, tmp_path: Path, kind: str) -> None:
+    from transformers import BertModel, PreTrainedTokenizerFast
+
+    model = BertModel.from_pretrained(foreign, add_pooling_layer=False)
+    model.save_pretrained(tmp_path / "bert")
+    names = ("<s>", "<pad>", "</s>", "<unk>", "<mask>") if kind == "XLM-R's" else SPECIAL_NAMES
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=OTHER_TOKENIZERS[kind](),
+        **dict(zip(("cls_token", "pad_token", "sep_token", "unk_token", "mask_token"), names, strict=True)),
+    )
+    fast.save_pretrained(tmp_path / "bert")
+    run_hf(ImportConfig(tmp_path / "bert", tmp_path / "out"))
+    backend = EncoderBackend(tmp_path / "out", "pretrained")
+    processor = vocabulary.load_processor(tmp_path / "out")
+    for line in (*LINES[:3], "a" * 150, "two-books, (see)"):
+        batch = fast(line, return_tensors="pt", truncation=True, max_length=64)
+        ids = [processor._stored_ids[n] for n in encode_pieces(processor, line)][:62]
+        assert ids == batch["input_ids"][0, 1:-1].tolist(), line
+        batch.pop("token_type_ids", None)
+        with torch.inference_mode():
+            wanted = model.eval()(**batch).last_hidden_state[0, 0]
+        assert largest(backend.embed([line], "en", -1, "cls")[0], wanted) < 1e-5
+
+
+def test_a_tokenizer_that_only_python_has_is_refused(copied: Path, tmp_path: Path) -> None:
+    (copied / "tokenizer.json").unlink()
+    (copied / "vocab.txt").write_text("".join(f"{name}\n" for name in NAMES), encoding="utf-8")
+    settings = {"tokenizer_class": "BertJapaneseTokenizer", "word_tokenizer_type": "basic"}
+    (copied / "tokenizer_config.json").write_text(json.dumps(settings))
+    with pytest.raises(UserError, match="has no tokenizer that can be read here"):
+        run_hf(ImportConfig(copied, tmp_path / "out"))
 
 
 def rename_piece(old: str, new: str) -> Callable[[Path], None]:

@@ -229,10 +229,70 @@ def fewer_pieces(folder: Path) -> None:
     path.write_bytes(model.SerializeToString())
 
 
+def change_weights(change: Callable[[dict[str, Any]], None]) -> Callable[[Path], None]:
+    def harm(folder: Path) -> None:
+        from safetensors.torch import load_file, save_file
+
+        state = load_file(folder / "model.safetensors")
+        change(state)
+        save_file(state, folder / "model.safetensors")
+
+    return harm
+
+
+def in_parts(*left_out: str) -> Callable[[Path], None]:
+    def harm(folder: Path) -> None:
+        from safetensors.torch import load_file, save_file
+
+        state = load_file(folder / "model.safetensors")
+        files = {f"model-0000{i}-of-00002.safetensors": sorted(state)[i - 1 :: 2] for i in (1, 2)}
+        for file, names in files.items():
+            save_file({name: state[name] for name in names}, folder / file)
+        index = {name: file for file, names in files.items() for name in names}
+        (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
+        for name in ("model.safetensors", *left_out):
+            (folder / name).unlink()
+
+    return harm
+
+
+QUERY = "roberta.encoder.layer.0.attention.self.query"
+
+
+def test_a_whole_file_goes_before_parts_as_in_transformers(copied: Path, tmp_path: Path) -> None:
+    """A smaller model saved over one in parts leaves the parts behind."""
+    from safetensors.torch import load_file, save_file
+
+    state = load_file(copied / "model.safetensors")
+    in_parts()(copied)
+    save_file({name: tensor + 1 for name, tensor in state.items()}, copied / "model.safetensors")
+    run_hf(ImportConfig(copied, tmp_path / "out"))
+    ours = model_weights.load_model(tmp_path / "out")[0].state_dict()["encoder.layers.0.out.weight"]
+    assert torch.equal(ours, state["roberta.encoder.layer.0.attention.output.dense.weight"] + 1)
+
+
 @pytest.mark.parametrize(
     ("harm", "said"),
     [
         (truncate, "damaged"),
+        (in_parts("model-00001-of-00002.safetensors"), "no file .*00001-of-00002"),
+        (in_parts("model.safetensors.index.json"), "without the file that lists the parts; .*index.json too"),
+        (
+            change_weights(lambda state: state.pop("roberta.embeddings.token_type_embeddings.weight")),
+            "no weight .*token_type_embeddings",
+        ),
+        (
+            change_weights(lambda state: state.update({f"{QUERY}.lora_A.weight": torch.ones(2, 32)})),
+            "lora_A.weight' is a part of an adapter; .*merge_and_unload",
+        ),
+        (
+            change_weights(
+                lambda state: state.update({f"{QUERY}.weight": torch.ones(32, 32, dtype=torch.int8)})
+            ),
+            "query.weight' is in torch.int8",
+        ),
+        (set_config(quantization_config={"load_in_8bit": True}), "holds quantised weights"),
+        (set_config(auto_map={"AutoModel": "own.Model"}), "code of its own .*leave auto_map out"),
         (other_tokenizer, "differ: piece 0"),
         (fewer_pieces, "embeddings, and its tokenizer"),
         (set_config(model_type="bert"), "no weight bert"),

@@ -106,3 +106,17 @@ def test_another_kind_is_refused(foreign: Path, tmp_path: Path, change: dict[str
     (copy / "tokenizer.json").write_text(json.dumps(told))
     with pytest.raises(UserError, match="give the SentencePiece model beside it"):
         run_hf(ImportConfig(copy, tmp_path / "in"))
+
+
+def test_files_of_two_tokenizers_are_refused(foreign: Path, vocab: Path, tmp_path: Path) -> None:
+    """A SentencePiece model beside a tokenizer.json that lower-cases: both cannot be right."""
+    copy = tmp_path / "copy"
+    shutil.copytree(foreign, copy)
+    shutil.copy(vocab / "spm.model", copy / "sentencepiece.bpe.model")
+    run_hf(ImportConfig(copy, tmp_path / "in"))
+    told = json.loads((copy / "tokenizer.json").read_text())
+    told["normalizer"] = {"type": "Sequence", "normalizers": [{"type": "Lowercase"}, told["normalizer"]]}
+    (copy / "tokenizer.json").write_text(json.dumps(told))
+    with pytest.raises(UserError, match=r"tokenizer.json cuts .*OLD woman.* give the tokenizer"):
+        run_hf(ImportConfig(copy, tmp_path / "again"))
+    assert not (tmp_path / "again").exists()

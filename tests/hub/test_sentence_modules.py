@@ -119,6 +119,9 @@ SHAPES: dict[str, tuple[Callable[[Path, Path], None], Modules, dict[str, Any]]] 
     "several": (bert, [pooling("max_tokens", "cls_token", "mean_tokens")], {}),
     "without the prompt": (bert, [pooling("mean_tokens", include_prompt=False)], QUERY),
     "weighted without the prompt": (bert, [pooling("weightedmean_tokens", include_prompt=False)], QUERY),
+    "no prompt to leave out": (bert, [pooling("mean_tokens", include_prompt=False)], {}),
+    "no default prompt": (wrapped("roberta"), [pooling("max_tokens", "cls_token", include_prompt=False)],
+                          {"prompts": {"query": "two books: "}, "max_seq_length": 40}),
     "residual": (bert, [pooling("cls_token"), dense(DIM, 20, "torch.nn.GELU", use_residual=True)], {}),
 }  # fmt: skip
 
@@ -176,7 +179,8 @@ def expected(folder: Path, modules: Modules, settings: Mapping[str, Any]) -> lis
         ids.pop("token_type_ids", None)
         with torch.inference_mode():
             states = model(**ids).last_hidden_state[0]
-        first = 0 if modules[0][1].get("include_prompt", True) else len(fast(prompt)["input_ids"]) - 1
+        pools_all = modules[0][1].get("include_prompt", True) or not prompt
+        first = 0 if pools_all else len(fast(prompt)["input_ids"]) - 1
         places = torch.arange(1, len(states) + 1)
         order = (
             "cls_token",
@@ -257,6 +261,7 @@ def test_the_control_and_other_commands_keep_the_modules(
     [
         ({"type": "sentence_transformers.models.CNN"}, "has the module CNN, which is not computed here; valid: the"),
         ({"type": "sentence_transformers.models.WeightedLayerPooling"}, "has the module WeightedLayerPooling"),
+        ({"type": "custom_st.Dense"}, "has the module custom_st.Dense"),
         ({"type": "sentence_transformers.models.StaticEmbedding"}, "has the module StaticEmbedding"),
         ({"activation_function": "my.Swish"}, r"has the activation my\.Swish"),
         ({"activation_function": "torch.nn.modules.Bilinear"}, "has the activation torch.nn.modules.Bilinear"),

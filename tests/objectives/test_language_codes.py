@@ -23,7 +23,7 @@ from xling.models.files import model_folder, model_weights
 from xling.text import shard_selection
 from xling.text.files import shards as shard_files
 
-SPELLINGS = ("sw", "swh", "swa", "SW", "swh_Latn", "sw-KE")
+SPELLINGS = ("sw", "swh", "swa", "SW", "swh_Latn", "sw-KE", "sw-TZ", "sw_UG", "sw-Latn-KE")
 CONVERT = {codes.code_of, codes.code_of_pair, codes.code_of_side}
 # These name languages in words of their own: a list or ``all``, which the command converts itself.
 ELSEWHERE = {"corpus mono lang"}
@@ -71,7 +71,7 @@ def given(kind: Any, spelling: str) -> tuple[Any, Any]:
 @pytest.mark.parametrize(
     ("stage", "name", "kind"), SETTINGS, ids=lambda each: each if isinstance(each, str) else "type"
 )
-def test_every_setting_of_a_language_takes_six_spellings(stage: str, name: str, kind: Any) -> None:
+def test_every_setting_of_a_language_takes_every_spelling(stage: str, name: str, kind: Any) -> None:
     for spelling in SPELLINGS:
         text, ours = given(kind, spelling)
         assert config._convert(kind, text, name, "the command line") == ours, spelling
@@ -196,7 +196,7 @@ def test_no_encoder_takes_the_first_language_for_an_unknown_one(with_vectors: Pa
 def test_a_decoder_finds_its_languages_under_every_code() -> None:
     for langs in (("en", "sw"), ("eng_Latn", "swh_Latn")):
         symbols = Symbols(100, langs)
-        assert [symbols.index_of(spelling, "m") for spelling in SPELLINGS] == [1] * 6
+        assert [symbols.index_of(spelling, "m") for spelling in SPELLINGS] == [1] * len(SPELLINGS)
         with pytest.raises(UserError, match="m was not trained on 'fr'"):
             symbols.index_of("fr", "m")
 

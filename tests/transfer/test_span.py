@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import normalizers
 
+from tests.text.test_pre_split import byte_level, published
 from xling.text import vocab as vocabulary
 from xling.text.tokenizers.wordpiece import WordPieceProcessor, build_tokenizer
 from xling.transfer.encode import BOS, EOS, encode_pieces
@@ -47,6 +49,7 @@ _ODD = st.sampled_from(
         "  ",
     ]
 )
+AROUND = "".join(c for c in map(chr, range(0x3100)) if c.isspace()) + "\u200b\u2060\ufeff"
 _PASSAGES = st.lists(_ODD | st.text(max_size=6), max_size=60).map(" ".join)
 
 
@@ -93,7 +96,9 @@ def test_windows_cover_the_passage_and_point_at_the_answer(
     if covered and len(covered) <= room - room // 2:
         assert inside
         if len(covered) <= MAX_ANSWER_PIECES:
-            assert best_span(context, pointed(inside)) == context[covered[0][0] : covered[-1][1]].strip()
+            assert best_span(context, pointed(inside)) == context[covered[0][0] : covered[-1][1]].strip(
+                AROUND
+            )
 
 
 def test_an_answer_in_every_script_comes_back_character_by_character(processor: Any) -> None:
@@ -135,6 +140,27 @@ def test_an_answer_keeps_marks_that_have_no_piece(
     context, answer = (unicodedata.normalize(form, text) for text in (context, answer))
     row = Row({"context": context, "question": "la"}, ((answer, context.index(answer)),))
     windows = TASKS["span"].encode(accents_stripped, row, (), 64)
+    assert best_span(context, pointed(windows)) == answer
+
+
+@pytest.mark.parametrize(
+    ("form", "context", "answer"),
+    [
+        ("NFC", "나는 한국어 를 배운다", "한국어"),
+        ("NFC", "저는 서울 에 산다", "저는"),
+        ("NFKC", "これは ｶﾞﾗｽ です", "ｶﾞﾗｽ"),
+        ("NFC", "\u1781\u17d2\u1789\u17bb\u17c6\u200b\u1791\u17c5\u200b", "\u1791\u17c5"),
+    ],
+)
+def test_an_answer_keeps_letters_that_a_tokenizer_joins(
+    tmp_path: Path, form: Any, context: str, answer: str
+) -> None:
+    """Decomposed Hangul, half-width kana and words between zero-width spaces, read by Qwen's or ModernBERT's kind."""
+    made = byte_level(False)
+    made.normalizer = normalizers.NFC() if form == "NFC" else normalizers.NFKC()
+    context, answer = (unicodedata.normalize("NFD", text) for text in (context, answer))
+    row = Row({"context": context, "question": "la"}, ((answer, context.index(answer)),))
+    windows = TASKS["span"].encode(published(made, tmp_path), row, (), 256)
     assert best_span(context, pointed(windows)) == answer
 
 

@@ -21,10 +21,11 @@ _PART = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _PLAIN_WORDS = frozenset(
     re.findall(
         r"\w+",
-        "article category class column content corpus data date doc document domain file gold human id index input key "
-        "label lang language line link mt name no notes num number origin original output page paragraph phrase query "
-        "reference response row score segment sent sentence side source split src string tag target text tgt title "
-        "topic translated translation unit url utterance version word",
+        "abstract answer article body caption category class column comment content corpus data date description doc "
+        "document domain file gold heading headline human id index input key label lang language line link message mt "
+        "name no notes num number origin original output page paragraph phrase post query question reference response "
+        "review row score segment sent sentence side source split src string summary tag target text tgt title topic "
+        "transcript translated translation tweet unit url utterance version word",
     )
 )
 """What columns are called beside languages. No first row of text consists of these words alone."""

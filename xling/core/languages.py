@@ -13,6 +13,7 @@ Sources: ISO 639-3 and 15924; the FLORES-200, NTREX-128, LASER Tatoeba v1, lid.1
 from __future__ import annotations
 
 import csv
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 SCHEMES = ("flores", "ntrex", "tatoeba", "fasttext", "wiki", "cc100", "mbart")
 NO_SCRIPT = "Zyyy"
 _PATH_SIGNS = {".", "/"}
+_TAG = re.compile(r"([a-z]{2,3}(?:[-_][A-Z][a-z]{3})?)[-_](?:[A-Z]{2}|\d{3})")
+"""A language, perhaps with a script, and a region: ``sw-TZ``, ``zh-Hant-HK``, ``es_419``."""
+_OTHER_SCRIPT = {"zh-MO": "zh_hant", "pa-PK": "", "uz-AF": "", "az-IR": "", "kk-CN": ""}
+"""Regions that write a language in a script of their own -> the key of the table that means it, "" for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +96,14 @@ def get(code: str, scheme: str = "") -> Language:
     """Return the language of a code in upper or lower case, with ``-`` or ``_``.
 
     Args:
-        code: a code of any scheme, for example ``sw``, ``swh``, ``swh_Latn`` or ``zh-CN``.
+        code: a code of any scheme, for example ``sw``, ``swh``, ``swh_Latn``, ``sw-TZ`` or ``zh-CN``.
         scheme: one of `SCHEMES` to read the code in that scheme only; empty reads all of them.
 
     Raises:
         UserError: no scheme has that code, or two schemes use it for different languages.
     """
-    matches = _languages_by_code(_check_scheme(scheme) if scheme else "").get(_lookup_key(code), ())
+    by_code = _languages_by_code(_check_scheme(scheme) if scheme else "")
+    matches = by_code.get(_lookup_key(code) if scheme else _known_key(code), ())
     if len(matches) == 1:
         return matches[0]
     if not matches:
@@ -146,7 +152,7 @@ def canonical_pair(pair: str) -> str:
 
 def canonical_side(code: str) -> str:
     """Convert a language as `canonical`, or a pair as `canonical_pair`; ``zh-CN`` is one language."""
-    if "-" not in code or _lookup_key(code) in _languages_by_code(""):
+    if "-" not in code or _known_key(code) in _languages_by_code(""):
         return canonical(code)
     return canonical_pair(code)
 
@@ -199,7 +205,7 @@ def get_pair(pair: str) -> tuple[Language, Language]:
     readings = [
         (get(a), get(b))
         for a, b in splits
-        if _lookup_key(a) in _languages_by_code("") and _lookup_key(b) in _languages_by_code("")
+        if _known_key(a) in _languages_by_code("") and _known_key(b) in _languages_by_code("")
     ]
     if len(readings) == 1 and readings[0][0] != readings[0][1]:
         return readings[0]
@@ -329,6 +335,13 @@ _END_OF_LETTERS = 0x40000  # code points from here on are private, marks, or not
 
 def _lookup_key(code: str) -> str:
     return code.replace("-", "_").lower()
+
+
+def _known_key(code: str) -> str:
+    """Return the key of a code; without its region where only the rest is in the table."""
+    tag = None if _lookup_key(code) in _languages_by_code("") else _TAG.fullmatch(code)
+    plain = _OTHER_SCRIPT.get(code.replace("_", "-"), tag[1]) if tag else code
+    return _lookup_key(plain)
 
 
 def _check_scheme(scheme: str) -> str:

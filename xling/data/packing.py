@@ -89,16 +89,6 @@ def pack(examples: Sequence[Example]) -> dict[str, Any]:
     return sample
 
 
-def to_device(sample: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """Return a packed sample with its tensors on a device."""
-    moved: dict[str, Any] = {}
-    for key, value in sample.items():
-        if isinstance(value, dict):
-            value = to_device(value, device)
-        moved[key] = value.to(device) if isinstance(value, torch.Tensor) else value
-    return moved
-
-
 def pack_seq2seq(examples: Sequence[Example]) -> dict[str, Any]:
     """Concatenate sources, longest first, and their targets in the same order.
 

@@ -1,6 +1,7 @@
 """Import of BERT and mBERT as our encoder.
 
-The same blocks, with norms of 1e-12, segments and a WordPiece vocabulary.
+The same blocks, with norms of 1e-12, segments and a WordPiece vocabulary. Some have the tokenizer of another model
+(multilingual MiniLM and E5 that of XLM-R), which is kept as it is.
 
 Rows are put into our order: ``[CLS] [PAD] [SEP] [UNK]`` are 0 to 3, the pieces follow unchanged, ``[MASK]``
 is last. The pooler and next-sentence prediction are dropped. Source: Devlin et al. 2019.
@@ -9,6 +10,7 @@ is last. The pooler and next-sentence prediction are dropped. Source: Devlin et 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +18,8 @@ import torch
 from torch import Tensor
 
 from xling.core.errors import UserError
-from xling.hub import configs, files, layouts
+from xling.core.output.command_result import tell
+from xling.hub import configs, files, layouts, transformers_wrapper
 from xling.hub.source import read_json, read_optional_json
 from xling.models.network.encoder import EncoderConfig
 from xling.text.tokenizers import wordpiece
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from jaxtyping import Int, Shaped
 
 _PREFIXES = ("bert.", "cls.")
+_CLASSES = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "MobileBertTokenizer")
+"""Tokenizers of transformers that do what BERT's does; BertJapaneseTokenizer does not."""
 
 
 def read_bert(
@@ -65,14 +70,14 @@ def read_bert(
     return shape, weights, vocabulary
 
 
-def read_vocabulary(
-    folder: Path, num_rows: int
-) -> tuple[files.ImportedVocabulary, Int[Tensor, " {num_rows}"]]:
+def read_vocabulary(folder: Path, num_rows: int) -> tuple[files.ImportedVocabulary, Int[Tensor, " vocab"]]:
     """Return the WordPiece vocabulary of a directory, and its id for each of our ids, int64 (V,).
 
     Raises:
-        UserError: there is none, it is not WordPiece, or its number of ids differs from the model's ``num_rows``.
+        UserError: there is none, or its ids are not those of the model's ``num_rows``.
     """
+    if has_other_tokenizer(folder):
+        return _read_other_tokenizer(folder, num_rows)
     tokenizer_tokens, path = files.read_tokens(folder), folder / "vocab.txt"
     tokens = tokenizer_tokens if tokenizer_tokens and not path.is_file() else _read_pieces(path)
     if tokenizer_tokens and tokenizer_tokens != tokens:
@@ -111,6 +116,49 @@ def read_vocabulary(
     return files.ImportedVocabulary(pieces, write), torch.tensor(order)
 
 
+def has_other_tokenizer(folder: Path) -> bool:
+    """Return whether the tokenizer does other things than BERT's."""
+    path, config_path = folder / "tokenizer.json", folder / "tokenizer_config.json"
+    if not path.is_file():
+        config = read_json(config_path) if config_path.is_file() else {}
+        is_berts = str(config.get("tokenizer_class", _CLASSES[0])).removesuffix("Fast") in _CLASSES
+        return not is_berts or any((folder / name).is_file() for name in files.SPM_NAMES)
+    settings = read_json(path)
+    model, normaliser, splitting = (
+        settings.get(key) or {} for key in ("model", "normalizer", "pre_tokenizer")
+    )
+    plain = {
+        "continuing_subword_prefix": wordpiece.CONTINUATION,
+        "max_input_chars_per_word": wordpiece.MAX_WORD_CHARS,
+        "unk_token": wordpiece.UNK,
+        "type": "WordPiece",
+    }
+    return not (
+        all(model.get(key, value) == value for key, value in plain.items())
+        and normaliser.get("type") == "BertNormalizer"
+        and normaliser.get("clean_text", True)
+        and splitting.get("type") == "BertPreTokenizer"
+    )
+
+
+def _read_other_tokenizer(
+    folder: Path, num_rows: int
+) -> tuple[files.ImportedVocabulary, Int[Tensor, " vocab"]]:
+    tokens = transformers_wrapper.load_tokenizer(folder)
+    if max(tokens.order) >= num_rows:
+        raise UserError(
+            f"{folder} has {num_rows} embeddings, and its tokenizer the id {max(tokens.order)}",
+            "weights and tokenizer of one model",
+            "give the tokenizer that the weights were trained with",
+        )
+    if unused := num_rows - len(tokens.order):
+        tell(
+            f"xling: {folder}: {unused} of {num_rows} rows of its embeddings belong to no token of its tokenizer"
+        )
+    write = partial(transformers_wrapper.write_vocabulary, tokens)
+    return files.ImportedVocabulary(tokens.names, write), torch.tensor(tokens.order)
+
+
 def _read_normaliser(folder: Path, pieces: list[str]) -> tuple[bool, bool | None, bool]:
     """Return whether text is lower-cased, loses its accents, and has its Chinese characters separated.
 
@@ -119,13 +167,7 @@ def _read_normaliser(folder: Path, pieces: list[str]) -> tuple[bool, bool | None
     """
     path = folder / "tokenizer.json"
     if path.is_file():
-        settings = read_json(path)
-        normaliser = settings.get("normalizer") or {}
-        kind = (settings.get("model") or {}).get("type", "WordPiece"), normaliser.get("type")
-        if kind != ("WordPiece", "BertNormalizer"):
-            raise UserError(
-                f"{path} is a {kind[0]} with the normaliser {kind[1]}", "WordPiece, BertNormalizer"
-            )
+        normaliser = read_json(path)["normalizer"]
         return (
             bool(normaliser["lowercase"]),
             normaliser.get("strip_accents"),

@@ -11,7 +11,7 @@ from xling.hub.settings import ImportConfig
 from xling.hub.source import locate_model, run_hf
 
 HF_PREFIX = "hf:"
-IMPORTER = 2
+IMPORTER = 3
 """Version of what an import writes: with a new one every model is imported again."""
 
 

@@ -86,6 +86,19 @@ def check_config(config: Mapping[str, Any], model_type: str, folder: Path) -> No
     for name, (types, valid) in SETTING_TYPES.items():
         if (value := config.get(name)) is not None and not isinstance(value, types):
             raise UserError(f"{folder}/config.json: {name}={value!r}", valid, "copy it again")
+    if config.get("quantization_config"):
+        raise UserError(
+            f"{folder} holds quantised weights",
+            "weights in float32, float16 or bfloat16",
+            "take the model as it was before",
+        )
+    code = config.get("auto_map")
+    if isinstance(code, Mapping) and {"AutoModel", "AutoModelForMaskedLM"} & {*code}:
+        raise UserError(
+            f"{folder} is computed by code of its own (auto_map of its config.json), which is not run here",
+            f"a model that transformers computes as {model_type}",
+            "leave auto_map out of config.json if that code computes the same",
+        )
     check_settings(config, REQUIRED_SETTINGS.get(model_type, {}), REQUIRED_SIZES.get(model_type, ()), folder)
     if model_type not in ("xlm-roberta", "bert"):
         return

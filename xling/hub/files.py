@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import load_file
+from tokenizers import Tokenizer
 from torch import Tensor
 
 from xling.core.errors import UserError
@@ -18,6 +19,7 @@ from xling.core.output.command_result import tell
 from xling.hub import configs, rebuild, source, tokenizer
 from xling.hub.source import check_file, read_json
 from xling.models.files.model_weights import check_finite
+from xling.text import vocab
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Shaped
@@ -42,6 +44,13 @@ class ImportedVocabulary:
 
 MADE_UP = re.compile(r"madeupword\d+")
 """Entries with which ``fairseq-preprocess`` fills a dictionary up to a multiple of 8."""
+PROBES = (
+    "The OLD woman's 3 boats cost 2,50 (in 2019)!", "naïve Ångström — Łódź", "Старая женщина видит лодку.",
+    "هذه امرأة عجوز", "नमस्ते दुनिया", "我们是学生。", "저는 학생입니다",
+)  # fmt: skip
+"""Texts that two tokenizers of one model cut alike. No character has another form: there libraries differ."""
+_INDICES = ("position_ids", "token_type_ids", "num_batches_tracked")
+_ADAPTERS = ("lora_A", "lora_B", "lora_embedding_A", "base_layer", "lora_magnitude_vector")
 _BY_TOKEN = ("embed_tokens.weight", "output_projection.weight", "lm_head.weight", "lm_head.bias")
 
 
@@ -72,9 +81,26 @@ def read_hf_weights(folder: Path, allow_pickle: bool) -> dict[str, Shaped[Tensor
     weights: dict[str, Shaped[Tensor, " ..."]] = {}
     for path in source.find_weight_files(folder, allow_pickle):
         tensors = read_pickle(path) if path.suffix == ".bin" else load_file(path)
+        _check_kinds(tensors, path)
         check_finite({name: each for name, each in tensors.items() if isinstance(each, Tensor)}, path)
         weights |= tensors
     return weights
+
+
+def _check_kinds(tensors: Mapping[str, Any], path: Path) -> None:
+    """Raise UserError for weights that are in whole numbers, or beside which adapters would have to be added."""
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor) or name.endswith(_INDICES):
+            continue
+        is_adapter = any(part in _ADAPTERS for part in name.split("."))
+        if is_adapter or not tensor.is_floating_point():
+            problem = "is a part of an adapter" if is_adapter else f"is in {tensor.dtype}"
+            fix = (
+                "merge the adapter first: merge_and_unload()"
+                if is_adapter
+                else "take the model as it was before"
+            )
+            raise UserError(f"{path}: {name!r} {problem}", "weights in float32, float16 or bfloat16", fix)
 
 
 def read_pickle(path: Path) -> dict[str, Any]:
@@ -180,6 +206,34 @@ def check_tokenizer(folder: Path, pieces: list[str]) -> None:
     if tokens := read_tokens(folder):
         first = len(tokenizer.SPECIAL_TOKENS)
         check_same_pieces(tokens[first : first + len(pieces)], pieces, folder / "tokenizer.json")
+
+
+def check_same_cuts(folder: Path, pieces: Sequence[str], out: Path) -> None:
+    """Compare what ``tokenizer.json``, if there is one, makes of `PROBES` with the vocabulary written into ``out``.
+
+    Raises:
+        UserError: a text is cut into other pieces.
+    """
+    path = folder / "tokenizer.json"
+    if not path.is_file() or (out / vocab.TRANSFORMERS_TOKENIZER).is_file():
+        return
+    theirs, ours, known = Tokenizer.from_file(str(path)), vocab.load_processor(out), {*pieces}
+    theirs.no_truncation()
+    theirs.no_padding()
+    for text in PROBES:
+        their_names = [
+            name if name in known else "<unk>"
+            for name in theirs.encode(text, add_special_tokens=False).tokens
+        ]
+        first = tokenizer.NUM_SPM_SPECIALS
+        our_names = [pieces[n - first] if n >= first else "<unk>" for n in ours.encode(text)]
+        if their_names != our_names:
+            raise UserError(
+                f"{path} cuts {text!r} into {' '.join(their_names[:12])!r}, and the vocabulary beside it into "
+                f"{' '.join(our_names[:12])!r}",
+                "files of one tokenizer",
+                "give the tokenizer that the weights were trained with",
+            )
 
 
 def check_rows(num_rows: int, num_ids: int, model_name: Path) -> None:

@@ -291,6 +291,8 @@ def _publish_model(
     write_sentence = _sentence_writer(cfg, folder, modules, imported.shape)
     with manifest.publish(cfg.out, stage, cfg, inputs) as publication:
         vocabulary.write(publication.path)
+        if not cfg.extend_vocab and not isinstance(imported.shape, Seq2SeqConfig):
+            files.check_same_cuts(folder, vocabulary.pieces, publication.path)
         write_sentence(publication.path)
         if imported.task is None:
             model_weights.save_model(publication.path / "model.pt", model, imported.langs, publication.path)

@@ -283,7 +283,7 @@ def from_layout(
     take = make_take_weight(state, layout, model_name)
     renamed = {"encoder.tokens.weight": take(f"{layout.tokens}.weight").clone()}
     renamed |= trunk_from_layout(state, take, "encoder", layout)
-    if layout.types and f"{layout.types}.weight" in state:
+    if layout.types:
         segment_embeddings = take(f"{layout.types}.weight")
         if len(segment_embeddings) == 1:
             renamed["encoder.positions.weight"] += segment_embeddings

@@ -23,6 +23,7 @@ LENGTH_FILES = (
 )  # fmt: skip
 MODULES = ("Transformer", "Pooling", "Dense", "LayerNorm", "Normalize", "Dropout", "WordWeights")
 """Modules that are read; of WordWeights only those that leave the specials out, as `xling export hf` writes them."""
+_PACKAGE = "sentence_transformers."
 ACTIVATIONS = ("Tanh", "Identity", "ReLU", "GELU", "SiLU", "Sigmoid", "LeakyReLU", "ELU", "Mish", "Softplus")
 """Activations of a dense layer: classes of torch.nn, with their defaults."""
 POOLING_KEYS = {
@@ -53,7 +54,10 @@ def read_modules(folder: Path) -> ReadModules | None:
     path = folder / MODULES_FILE
     if not path.is_file():
         return None
-    modules = [(str(each.get("type")).rsplit(".", 1)[-1], str(each.get("path"))) for each in _read_list(path)]
+    types = [(str(each.get("type")), str(each.get("path"))) for each in _read_list(path)]
+    modules = [
+        (kind.rsplit(".", 1)[-1] if kind.startswith(_PACKAGE) else kind, place) for kind, place in types
+    ]
     names = [name for name, _ in modules]
     if unknown := [name for name in names if name not in MODULES]:
         raise _refusal(path, f"has the module {unknown[0]}", f"the modules {', '.join(MODULES)}")

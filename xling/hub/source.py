@@ -12,6 +12,7 @@ from xling.core.commands import inputs
 from xling.core.commands.stage_type import load
 from xling.core.errors import UserError
 from xling.core.output import manifest
+from xling.core.output.command_result import tell
 from xling.hub import configs
 from xling.hub.settings import ImportConfig, TokenizerConfig
 
@@ -210,8 +211,14 @@ def find_weight_files(folder: Path, allow_pickle: bool) -> list[Path]:
         return paths
     paths = _files_of(folder, PICKLE_FILE, PICKLE_INDEX)
     if not paths[0].is_file():
+        parts = sorted(path.name for path in folder.glob("*-of-*") if path.suffix in (".safetensors", ".bin"))
         raise UserError(
-            f"no weights in {folder}", f"{SAFETENSORS_FILE}, or {PICKLE_FILE} with allow_pickle=true"
+            f"no weights in {folder}"
+            + (f" but {parts[0]} without the file that lists the parts" if parts else ""),
+            f"{SAFETENSORS_FILE}, or {PICKLE_FILE} with allow_pickle=true",
+            f"copy {SAFETENSORS_INDEX if parts[0].endswith('.safetensors') else PICKLE_INDEX} too"
+            if parts
+            else "",
         )
     if not allow_pickle:
         raise UserError(
@@ -223,7 +230,7 @@ def find_weight_files(folder: Path, allow_pickle: bool) -> list[Path]:
 
 
 def _files_of(folder: Path, whole: str, index: str) -> list[Path]:
-    """Return the file ``whole``, or the parts of it that ``index`` names, if that is there.
+    """Return the file ``whole``, or the parts that ``index`` names if that is there and ``whole`` is none beside them.
 
     Raises:
         UserError: the index is damaged, or a part that it names is missing while another is there.
@@ -238,7 +245,10 @@ def _files_of(folder: Path, whole: str, index: str) -> list[Path]:
             '{"weight_map": {"NAME": "FILE"}}',
             "copy it again",
         )
-    if (folder / names[0]).is_file():
+    if whole not in names and (folder / whole).is_file():
+        tell(f"xling: {folder / whole} is read, not the parts that {index} names, as transformers does")
+        return [folder / whole]
+    if any((folder / name).is_file() for name in names):
         for name in names:
             check_file(folder / name, f"the files that {index} names")
     return [folder / name for name in names]

@@ -83,9 +83,10 @@ class SentenceHead(nn.Module):
 
         Args:
             states: of all sub-tokens, with the specials at both ends.
-            num_prompt: sub-tokens of the begin and the prompt.
+            num_prompt: sub-tokens of the begin and the prompt; nothing is left out if the model has no prompt.
         """
-        first = 0 if self.settings.pools_prompt or num_prompt >= len(states) else num_prompt
+        pools_all = self.settings.pools_prompt or not self.settings.prompt or num_prompt >= len(states)
+        first = 0 if pools_all else num_prompt
         kept, weights = states[first:], torch.arange(first + 1, len(states) + 1, dtype=states.dtype)
         if not self.settings.pools_specials and len(kept) > 2:
             kept, weights = kept[1:-1], weights[1:-1]

@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from browser import Browser
 
 from tests.killed import attempts
 from xling.core.commands.runner import run_local
@@ -43,6 +44,14 @@ def pairs():
     good = list(para("en", "de", 150, 1))
     bad = [("", "leer"), ("Same here", "Same here"), good[0], ("Built in 1984 here.", "Gebaut hier 1948.")]
     return [*good, *bad]
+
+
+@pytest.mark.browser
+@pytest.mark.axe
+def test_the_card_in_a_browser(tmp_path, pairs):
+    cfg, _ = build(tmp_path, [write(tmp_path, pairs)], dev_pairs=20, test_pairs=20)
+    with Browser(tmp_path / "profile") as window:
+        assert window.flaws(cfg.directory / "card.html") == []
 
 
 def test_published_corpus_is_aligned_counted_and_carded(tmp_path, pairs):

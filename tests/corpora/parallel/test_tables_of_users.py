@@ -152,6 +152,14 @@ def test_names_of_columns_are_no_pair(tmp_path, header, pair):
     assert read(tmp_path / "a.csv", text, pair, f"#{second}+{first}") == ([(b, a) for a, b in PLAIN], {})
 
 
+@pytest.mark.parametrize("names", ["kichwa,maandishi", "Body,Heading", "Frage,Antwort"])
+def test_names_above_numbered_rows_are_no_pair(tmp_path, names):
+    """Columns by number: a first row is of names where another one of its cells stands above numbers alone."""
+    rows = [(i, *row) for i, row in enumerate(PLAIN, 1)]
+    assert read(tmp_path / "a.csv", f"namba,{names}\n" + written(rows), columns="#2+3") == (PLAIN, {})
+    assert read(tmp_path / "a.csv", written(rows), columns="#2+3") == (PLAIN, {})
+
+
 @pytest.mark.parametrize("header", ["id,title", "German,French", "Frage,Antwort", "col_a,col_b"])
 def test_a_first_row_that_is_not_clear_is_asked_about(tmp_path, header):
     text = header + "\n" + written(PLAIN)

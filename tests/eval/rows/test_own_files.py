@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from xling.eval.rows.tag_schemes import iob2_of
 
 SENTENCE = [("Amina", "B-PER"), ("Mwangi", "I-PER"), ("arrived", "O"), ("Monday", "B-DATE")]
 TAGS = ("B-PER", "I-PER", "O", "B-DATE")
+CHUNKS = ("B-NP", "I-NP", "O", "B-NP")
 
 
 def written(folder: Path, name: str, text: str, encoding: str = "utf-8") -> str:
@@ -58,6 +60,16 @@ CONLL = {
     "BILOU": "Amina B-PER\nMwangi L-PER\narrived O\nMonday U-DATE",
     "small letters": "Amina b-PER\nMwangi i-PER\narrived o\nMonday b-DATE",
     "IO": "Amina PER\nMwangi PER\narrived O\nMonday DATE",
+    "the tag first": "\n".join(f"{t}\t{w}" for w, t in SENTENCE),
+    "Universal NER": "# sent_id = 1\n"
+    + "\n".join(f"{i}\t{w}\t{t}\t-\tkyle" for i, (w, t) in enumerate(SENTENCE, 1)),
+    "a score behind the tag": "\n".join(f"{w} {t} .98" for w, t in SENTENCE),
+    "a tab at the end": "\n".join(f"{w}\t{t}\t" for w, t in SENTENCE),
+    "chunks before names": "\n".join(f"{w} NN {c} {t}" for c, (w, t) in zip(CHUNKS, SENTENCE, strict=True)),
+    "commas": "\n".join(f'"{w}",{t}' for w, t in SENTENCE),
+    "commas, a column of sentences": "Sentence #,Word,POS,Tag\n"
+    + "\n".join(f"{'' if i else 'Sentence: 1'},{w},NN,{t}" for i, (w, t) in enumerate(SENTENCE)),
+    "a sentence a line": " ".join(w for w, _ in SENTENCE) + "\t" + " ".join(t for _, t in SENTENCE),
 }
 
 
@@ -66,6 +78,43 @@ def test_tags_are_read_from_every_layout(tmp_path: Path, text: str) -> None:
     suite = suite_of("tags", written(tmp_path, "sw.test.conll", text + "\n"))
     assert rows_of(suite, "sw") == [Example("0", {"tokens": tuple(w for w, _ in SENTENCE)}, TAGS)]
     assert (suite.labels, suite.scheme) == (("DATE", "PER"), "IOB2")
+
+
+def test_settings_take_names_of_languages_and_regions(tmp_path: Path) -> None:
+    path = written(tmp_path, "x.tsv", "a\tx\nb\ty\nc\tx\n")
+    for name in ("Swahili", "sw-TZ", "swh_Latn"):
+        assert suite_of("classes", path, test={name: [path]}).languages == ("sw",)
+    table = written(tmp_path, "pairs.tsv", "moja\tone\nmbili\ttwo\n")
+    assert suite_of("mt", table, test={"Swahili-English": [table]}).languages == ("sw-en",)
+
+
+def test_labels_that_no_training_row_has_are_refused(tmp_path: Path) -> None:
+    train = written(tmp_path, "train.jsonl", '{"text": "a", "label": true}\n{"text": "b", "label": false}\n')
+    test = written(tmp_path, "test.csv", "text,label\na,True\nb,False\n")
+    with pytest.raises(
+        UserError, match="no label of it is in the training rows: False, True; valid: false, true"
+    ):
+        suite_of("classes", test, train=[train])
+    written(tmp_path, "train.jsonl", '{"text": "a", "label": 1.0}\n{"text": "b", "label": 0.0}\n')
+    written(tmp_path, "test.csv", "sep=,\ntext,label\na,1\nb,0\n")
+    assert suite_of("classes", test, train=[train]).labels == ("0", "1")
+
+
+def test_training_rows_alone_cannot_be_scored(tmp_path: Path) -> None:
+    path = written(tmp_path, "x.tsv", "text\tlabel\na\tx\n")
+    with pytest.raises(UserError, match="training rows, and none to score; valid: test"):
+        suite_of("classes", path, train=[path])
+
+
+def test_labels_that_may_be_something_else_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = ["yes", "no", "-"], ["0.5", "2.25", "4.75"]
+    for number, labels in enumerate(rows):
+        lines = "".join(f"a{i}\tb{i}\t{label}\n" for i, label in enumerate(labels))
+        suite_of("pairs", written(tmp_path, f"en.test{number}.tsv", "premise\thypothesis\tlabel\n" + lines))
+    told = capsys.readouterr().err
+    assert "1 rows have the label -: in SNLI" in told and "each is a class of its own" in told
 
 
 def test_numbers_are_words_where_they_do_not_count_the_words(tmp_path: Path) -> None:
@@ -282,6 +331,9 @@ def test_names_say_language_and_split_and_settings_say_more(tmp_path: Path) -> N
         "news_sw.tsv",
         "valid-eng_Latn.tsv",
         "other.tsv",
+        "swahili_news_dev.tsv",
+        "zho_Hant_test.tsv",
+        "yo-NG.test.tsv",
     ]
     files = [written(tmp_path, name, text) for name in names]
     suite = suite_of("classes", *files, test={"xh": [files[5]]})
@@ -292,9 +344,21 @@ def test_names_say_language_and_split_and_settings_say_more(tmp_path: Path) -> N
         ("en", "test"): ["my_topics.tsv"],
         ("sw", "test"): ["news_sw.tsv"],
         ("en", "dev"): ["valid-eng_Latn.tsv"],
+        ("sw", "dev"): ["swahili_news_dev.tsv"],
+        ("zh_Hant", "test"): ["zho_Hant_test.tsv"],
+        ("yo", "test"): ["yo-NG.test.tsv"],
     }
     with pytest.raises(UserError, match="one language in the name"):
         suite_of("classes", written(tmp_path, "sw.de.tsv", text))
+
+
+def test_a_file_that_is_replaced_under_its_old_time_is_read_again(tmp_path: Path) -> None:
+    path = Path(written(tmp_path, "en.test.tsv", "a\tx\nb\ty\nc\tx\n"))
+    times = path.stat().st_atime_ns, path.stat().st_mtime_ns
+    assert suite_of("classes", str(path)).labels == ("x", "y")
+    path.write_text("a\tx\nb\tz\nc\tx\n")
+    os.utime(path, ns=times)
+    assert suite_of("classes", str(path)).labels == ("x", "z")
 
 
 def test_two_files_of_one_split_are_joined(tmp_path: Path) -> None:

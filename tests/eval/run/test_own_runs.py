@@ -92,6 +92,8 @@ def test_another_reading_of_the_same_file_is_predicted_again(tmp_path: Path) -> 
     [
         (["xnli"], "a suite or own files"),
         (["mt"], "a suite or own files"),
+        ([__file__], "what has each row of"),
+        (["pairs", __file__], f"fix: pairs={__file__}"),
         (["tags=x.conll"], "one of classes=FILES"),
         (["train.de=y.tsv"], "one of them"),
         (["columns.tag=2"], "unknown column"),

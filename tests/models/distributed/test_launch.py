@@ -44,6 +44,9 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Any:
         ({"RANK": "x"}, "RANK=x in the environment"),
         ({"RANK": "2"}, "RANK=2 with WORLD_SIZE=2 in the environment; valid: 0 to 1"),
         ({"LOCAL_RANK": "1.5"}, "LOCAL_RANK=1.5 in the environment"),
+        ({"WORLD_SIZE": "0"}, "WORLD_SIZE=0 in the environment; valid: a whole number from 1"),
+        ({"WORLD_SIZE": "1", "RANK": "-1"}, "RANK=-1 in the environment"),
+        ({"WORLD_SIZE": "1", "LOCAL_RANK": "zz"}, "LOCAL_RANK=zz in the environment"),
         ({"MASTER_PORT": "99999"}, "MASTER_PORT=99999 in the environment; valid: a port"),
     ],
 )  # fmt: skip

@@ -37,6 +37,7 @@ class Stage:
             of the settings.
         available: ``module:function`` with ``available(cfg) -> (settings or None, problems)``, for pipelines: the
             settings without what the data folder lacks.
+        words: ``module:function`` that returns the words which its first positional may have, to suggest the nearest.
         help: one line for ``xling --help``.
         extra: extras of this distribution whose packages every run needs, separated by spaces.
     """
@@ -51,6 +52,7 @@ class Stage:
     check: str = ""
     plan: str = ""
     available: str = ""
+    words: str = ""
     help: str = ""
     extra: str = ""
 

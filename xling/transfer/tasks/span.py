@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,9 @@ MAX_QUESTION_PIECES = 64
 MAX_ANSWER_PIECES = 30
 """Maximum sub-tokens of an answer (Devlin et al. 2019, their code)."""
 _JOINERS = "\u200c\u200d"  # zero-width non-joiner and joiner
+_JOINED_LETTERS = re.compile("[\u1160-\u11ff\ud7b0-\ud7fb\uff9e\uff9f]")
+"""Vowels and finals of decomposed Hangul, half-width sound marks: NFC or NFKC joins them to the letter before."""
+_WITHOUT_WIDTH = "\u200b\u2060\ufeff"  # stand between words of Khmer and Thai, and are no part of them
 
 
 class Span(Task):
@@ -83,15 +87,22 @@ def _cover_marks(text: str, offsets: Int[np.ndarray, "pieces 2"]) -> Int[np.ndar
     """Extend the range of each piece over the marks behind it that no piece covers.
 
     A tokenizer that strips accents drops combining marks: those of decomposed letters, and the signs of Indic vowels.
+    One that composes letters counts only the first of those that it joins.
     Without this an answer would end before the last of them.
     """
     covered = offsets.copy()
     for index, end in enumerate(offsets[:, 1].tolist()):
         next_begin = int(offsets[index + 1, 0]) if index + 1 < len(offsets) else len(text)
-        while 0 < end < next_begin and (text[end] in _JOINERS or unicodedata.category(text[end])[0] == "M"):
+        while 0 < end < next_begin and _joins(text[end]):
             end += 1
         covered[index, 1] = end
     return covered
+
+
+def _joins(letter: str) -> bool:
+    """Return whether a letter may become one with that before it."""
+    is_mark = letter in _JOINERS or unicodedata.category(letter)[0] == "M"
+    return is_mark or bool(_JOINED_LETTERS.match(letter))
 
 
 def _answer_tokens(label: Any, offsets: np.ndarray) -> tuple[int, int]:
@@ -120,8 +131,15 @@ def best_span(context: str, windows: Sequence[tuple[Example, Float[np.ndarray, "
         first, last = np.unravel_index(int(pair_scores.argmax()), pair_scores.shape)
         if pair_scores[first, last] > best_score:
             begin, end = window["offsets"][first + 1, 0], window["offsets"][last + 1, 1]
-            answer, best_score = context[begin:end].strip(), float(pair_scores[first, last])
+            answer, best_score = _stripped(context[begin:end]), float(pair_scores[first, last])
     return answer
+
+
+def _stripped(text: str) -> str:
+    """Return a text without white space and letters without width at its ends."""
+    while text != (shorter := text.strip().strip(_WITHOUT_WIDTH)):
+        text = shorter
+    return text
 
 
 TASKS.add(Span.name, Span())
