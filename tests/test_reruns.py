@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import json
 import os
 import shutil
 from pathlib import Path
@@ -24,6 +25,11 @@ from xling.core.output import manifest
 WALKED = (
     ("corpus mono lang=en source=text:w/en.txt", "w/en.txt", "seed=7"),
     ("corpus parallel pair=en-sw source=moses:w/p", "w/p.sw", "seed=7"),
+    ("corpus parallel pair=en-sw source=po:w/p.po", "w/p.po", "seed=7"),
+    ("corpus parallel pair=en-sw source=xliff:w/p.xlf", "w/p.xlf", "seed=7"),
+    ("corpus parallel pair=en-sw source=i18n:w/p.en.json+w/p.sw.json", "w/p.sw.json", "seed=7"),
+    ("corpus mono lang=en source=html:w/p.html after_dedup=", "w/p.html", "seed=7"),
+    ("corpus nway data=w/own langs=en,sw sources=own share=0.5", "w/own/p.sw", "min_count=3"),
     ("corpus halves pair=en-sw files=w/p.en,w/p.sw", "w/p.en", ""),
     ("corpus langid-train text.luo=w/en.txt text.om=w/sw.txt", "w/sw.txt", "max_chars=4000"),
     ("corpus bitext pair=en-sw src=w/en.txt tgt=w/sw.txt", "w/sw.txt", "threshold=0.2"),
@@ -62,12 +68,32 @@ def made(tmp_path_factory: pytest.TempPathFactory, model: Path, vocab: Path, sha
     for source, name in (("mono/en.txt", "en.txt"), ("mono/sw.txt", "sw.txt"), ("para/en-sw.en", "p.en")):
         shutil.copy(root / "raw" / source, root / "w" / name)
     shutil.copy(root / "raw" / "para" / "en-sw.sw", root / "w" / "p.sw")
+    _write_formats(root / "w")
     for folder, name in ((model, "model"), (model, "twin"), (vocab, "vocab"), (shards, "shards")):
         shutil.copytree(folder, root / "w" / name)
         if name != "shards":
             (root / "w" / name / "manifest.json").unlink()
     (root / "w" / "hf" / "manifest.json").unlink()
     return root
+
+
+def _write_formats(folder: Path) -> None:
+    """Write the pairs in other formats; each file begins with two lines that mean nothing, which may change places."""
+    sides = {lang: (folder / f"p.{lang}").read_text("utf-8").splitlines() for lang in ("en", "sw")}
+    pairs = list(zip(*sides.values(), strict=True))
+    po = "".join(f"msgid {json.dumps(src)}\nmsgstr {json.dumps(tgt)}\n\n" for src, tgt in pairs)
+    (folder / "p.po").write_text(f'# a\n# b\nmsgid ""\nmsgstr "Language: sw\\n"\n\n{po}', "utf-8")
+    units = "".join(
+        f"<trans-unit><source>{src}</source><target>{tgt}</target></trans-unit>" for src, tgt in pairs
+    )
+    file = f'<file source-language="en" target-language="sw">{units}</file>'
+    (folder / "p.xlf").write_text(f"<!-- a -->\n<!-- b -->\n{file}", "utf-8")
+    (folder / "own").mkdir()
+    for lang, texts in sides.items():
+        (folder / f"p.{lang}.json").write_text(f"\n \n{json.dumps(dict(enumerate(texts)))}", "utf-8")
+        shutil.copy(folder / f"p.{lang}", folder / "own")
+    page = "".join(f"<p>{text}</p>" for text in sides["en"])
+    (folder / "p.html").write_text(f"<!-- a -->\n<!-- b -->\n<body>{page}</body>", "utf-8")
 
 
 def other_content(path: Path) -> None:
@@ -92,7 +118,7 @@ def other_content(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "file", "setting"), WALKED, ids=[each[0].partition("=")[0] for each in WALKED]
+    ("command", "file", "setting"), WALKED, ids=[" ".join(each[0].split()[:4]) for each in WALKED]
 )
 def test_a_rerun_makes_nothing_or_is_refused(
     command: str,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conftest import TINY
 from xling import cli
+from xling.core.commands import runner
 
 # Output, a command that reads it, and how a file is given where the command reads files alone.
 READ = (
@@ -89,3 +91,48 @@ def test_what_is_asked_of_a_corpus_is_not_answered_from_a_changed_one(
     ):
         assert cli.main(command.split()) == 2, command
         assert "was changed or damaged after 'corpus mono' wrote it" in capsys.readouterr().err, command
+
+
+# Command whose last phase fails, and the phase.
+KILLED = (
+    ("corpus mono lang=en source=text:here/raw/mono/en.txt", "publish"),
+    ("corpus parallel pair=en-sw source=moses:here/raw/para/en-sw", "publish"),
+    ("align pair=en-sw src=here/raw/para/en-sw.en tgt=here/raw/para/en-sw.sw", "publish"),
+)
+
+
+@pytest.mark.parametrize(("command", "last"), KILLED, ids=[each[0].partition("=")[0] for each in KILLED])
+def test_a_turned_bit_in_what_a_killed_build_left_is_told(
+    command: str,
+    last: str,
+    finished: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "here").symlink_to(finished)
+    monkeypatch.chdir(tmp_path)
+    words, run_part = [*command.split(), "out=out"], runner.run_part
+
+    def killed(name: str, cfg: Any, phase: str, index: int) -> Any:
+        if phase == last:
+            raise KeyboardInterrupt
+        return run_part(name, cfg, phase, index)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(runner, "run_part", killed)
+        assert cli.main([*words]) == 130
+    draw = random.Random(command)
+    files = [path for path in sorted(Path(".out.work").rglob("*")) if path.is_file()]
+    assert files
+    for path in [each for each in files if each.stat().st_size]:
+        whole = path.read_bytes()
+        content = bytearray(whole)
+        content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+        path.write_bytes(content)
+        capsys.readouterr()
+        assert cli.main([*words]) == 2, path
+        said = capsys.readouterr().err
+        assert f"{path.name} was changed or damaged after it was written" in said and "fix: delete" in said
+        path.write_bytes(whole)
+    assert cli.main([*words]) == 0

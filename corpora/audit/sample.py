@@ -115,6 +115,7 @@ def corpora_of(folder: Path) -> dict[str, Path]:
         folders = [folder]
     corpora = {}
     for path in folders:
+        manifest.check_as_published(path)
         stats = read_json(path / STATS)
         corpora[str(stats.get("pair") or stats["lang"])] = path
     return corpora

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from xling.core.errors import UserError
-from xling.core.output import manifest
+from xling.core.output import manifest, sealed
 from xling.core.output.amend import amend
 from xling.core.output.command_result import Answer
 from xling.core.output.parts import read_json
@@ -92,7 +92,7 @@ def _make_page(cfg: AuditConfig, folder: Path, corpora: dict[str, Path]) -> Answ
         raise UserError(f"nothing to read in {folder}{_not_read(sample)}", fix="see stages= and langs=")
     title = _title(folder, corpora)
     out = folder / FOLDER
-    manifest.write_atomic(out / SAMPLE, _dumps(sample.to_json()))
+    sealed.write_json(out / SAMPLE, sample.to_json())
     manifest.write_atomic(out / PAGE, write_page(sample, title, preset, cfg.width))
     text = f"{len(sample.texts):,} texts of {len(sample.strata):,} kinds: open {out / PAGE} in a browser"
     text += f"{_not_read(sample)}\n  then: xling corpus audit {folder} answers=FILE"
@@ -144,7 +144,7 @@ def _count(cfg: AuditConfig, folder: Path, corpora: dict[str, Path]) -> Answer:
         raise UserError(
             f"no {path}", "the sample that was read", f"make the page: xling corpus audit {folder}"
         )
-    sample = read_json(path)
+    sample = sealed.read_json(path, f"make the page again, and read it: xling corpus audit {folder}")
     if (digest := digest_of(folder)) != sample["corpus"]:
         raise UserError(
             f"{path} was drawn from corpus {sample['corpus']}, this is {digest}",

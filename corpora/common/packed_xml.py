@@ -68,6 +68,10 @@ def member_events(archive: ZipFile, name: str) -> Iterator[Event]:
         raise UserError(
             f"{archive.filename} holds no {name}", "a file as its program writes it", "save it again"
         )
+    if archive.getinfo(name).file_size > MAX_MEMBER_BYTES:
+        raise UserError(
+            f"{archive.filename}: {name} has over {MAX_MEMBER_BYTES:,} bytes", fix="cut the file in two"
+        )
     with archive.open(name) as member:
         yield from events(member, f"{archive.filename}: {name}")
 
@@ -186,7 +190,7 @@ def epub_pages(path: Path) -> Iterator[tuple[str, bytes | None]]:
             elif name == "itemref" and attributes.get("linear") != "no":
                 order.append(attributes.get("idref", ""))
         locked = _locked_members(archive)
-        for item in order:
+        for item in dict.fromkeys(order):  # a page stands once in a book
             if item in pages:
                 member = normpath(join(dirname(package), unquote(pages[item].partition("#")[0])))
                 is_there = member in archive.NameToInfo and member not in locked

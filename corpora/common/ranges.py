@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
-from xling.core.output.parts import read_json, write_json
+from xling.core.output import sealed
 from xling.corpora.common.download import Patience, is_retried, open_url, parse_length, retry_after
 
 MAX_RANGE_BYTES = 1 << 28
@@ -66,7 +66,11 @@ class Limits:
 
     def __init__(self, path: Path, num_bytes: int = 0, seconds: float = 0.0) -> None:
         self._path, self._num_bytes, self._seconds = path, num_bytes, seconds
-        spent: dict[str, Any] = read_json(path) if path.is_file() else {"bytes": {}, "seconds": 0.0}
+        spent: dict[str, Any] = {"bytes": {}, "seconds": 0.0}
+        if path.is_file():
+            spent = sealed.read_json(
+                path, "delete it: what came before is then not counted for size= and time="
+            )
         self.spent: Counter[str] = Counter(spent["bytes"])
         self.kind = "index"
         self._earlier_seconds: float = spent["seconds"]
@@ -102,10 +106,8 @@ class Limits:
             self._asked -= asked
             self._settled.notify_all()
             self.spent[self.kind] += came
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = self._path.with_name(f".{self._path.name}.tmp")
-            write_json(temporary, {"bytes": dict(self.spent), "seconds": round(self.spent_seconds, 1)})
-            temporary.replace(self._path)
+            spent = {"bytes": dict(self.spent), "seconds": round(self.spent_seconds, 1)}
+            sealed.write_json(self._path, spent)
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 from xml.parsers import expat
@@ -15,6 +15,9 @@ from xling.text.files.compressed import MAX_CELL_BYTES
 _CHUNK_BYTES = 1 << 18
 
 
+TOO_LONG = "\ufffd" * (MAX_CELL_BYTES + 1)
+
+
 class Event(NamedTuple):
     """``kind`` is start, end or text; ``value`` the tag without its name space, or the text."""
 
@@ -23,8 +26,14 @@ class Event(NamedTuple):
     attributes: dict[str, str]
 
 
-def events(handle: IO[bytes], name: str) -> Iterator[Event]:
+def events(handle: IO[bytes], name: str, texts: Set[str] = frozenset()) -> Iterator[Event]:
     """Yield the events of a document, in order.
+
+    Args:
+        handle: the document.
+        name: of the file, for messages.
+        texts: names of elements whose text is one cell. Where such an element holds more than `MAX_CELL_BYTES`
+            characters, `TOO_LONG` stands in place of the rest, which is longer than a cell may be by itself.
 
     Raises:
         UserError: it declares an entity, names one from outside, has a huge tag, or is cut off or not well-formed.
@@ -44,6 +53,7 @@ def events(handle: IO[bytes], name: str) -> Iterator[Event]:
     parser.EndElementHandler = lambda tag: queue.append(Event("end", _local_name(tag), {}))
     parser.CharacterDataHandler = lambda text: queue.append(Event("text", text, {}))
     num_pending = 0
+    cells = _Cells(texts)
     try:
         while chunk := handle.read(_CHUNK_BYTES):
             parser.Parse(chunk)
@@ -52,10 +62,10 @@ def events(handle: IO[bytes], name: str) -> Iterator[Event]:
                 raise UserError(
                     f"{name} has a tag of more than {MAX_CELL_BYTES:,} bytes", "XML", "do not trust it"
                 )
-            yield from queue
+            yield from cells.cut(queue)
             queue.clear()
         parser.Parse(b"", True)
-        yield from queue
+        yield from cells.cut(queue)
     except expat.ExpatError as error:
         raise UserError(
             f"{name} is cut off or damaged at line {error.lineno}: {expat.ErrorString(error.code)}",
@@ -66,6 +76,27 @@ def events(handle: IO[bytes], name: str) -> Iterator[Event]:
         raise UserError(f"{name}: {error}", "XML in UTF-8 or UTF-16", "convert the file") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise UserError(f"{name} is cut off: {error}", "a whole file", "get the file again") from None
+
+
+class _Cells:
+    """Cuts the text of elements with some names; an element inside of another one counts as its text."""
+
+    def __init__(self, names: Set[str]) -> None:
+        self._names, self._num_open, self._num_chars = names, 0, 0
+
+    def cut(self, queue: list[Event]) -> Iterator[Event]:
+        for event in queue:
+            if event.kind != "text":
+                if event.value in self._names:
+                    self._num_open += 1 if event.kind == "start" else -1
+                    self._num_chars = self._num_chars if self._num_open else 0
+                yield event
+            elif not self._num_open or self._num_chars <= MAX_CELL_BYTES:
+                yield event
+                if self._num_open:
+                    self._num_chars += len(event.value)
+                    if self._num_chars > MAX_CELL_BYTES:
+                        yield Event("text", TOO_LONG, {})
 
 
 def open_xml(path: Path) -> IO[bytes]:

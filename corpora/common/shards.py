@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from xling.core.errors import UserError
+from xling.core.output import manifest
 from xling.text.document import Document
 
 SCHEMA = pa.schema(
@@ -141,8 +142,9 @@ def corpus_shards(corpus: Path) -> list[Path]:
     """Return the Parquet shards of a published corpus, in order.
 
     Raises:
-        UserError: there is no corpus.
+        UserError: there is no corpus, or it was changed since it was published.
     """
+    manifest.check_as_published(corpus)
     shards = sorted((corpus / "shards").glob("*.parquet"))
     if not shards:
         raise UserError(f"no corpus in {corpus}", "a folder that xling corpus mono made", "build it first")

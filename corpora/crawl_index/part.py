@@ -6,8 +6,6 @@ row group the other columns, or only the pages of the matching rows (`rows_of`).
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from xling.core.errors import UserError
+from xling.core.output import sealed
 from xling.corpora.common.ranges import DamagedAnswerError, MissingError, RangeReader
 from xling.corpora.crawl_index.joined import Piece, joined, read_pieces
 from xling.corpora.crawl_index.parquet_pages import MAGIC, MAX_FOOTER_BYTES, TAIL_BYTES, Chunk, Footer, Pages
@@ -154,7 +153,7 @@ class PartReader:
             UserError: there is no such file, no language column, or the server does not answer as it should.
         """
         path = self._folder / f"{name}.npz"
-        if path.is_file():
+        if sealed.is_good(path):
             with np.load(path) as saved:
                 return _from_arrays(location, dict(saved))
         try:
@@ -166,7 +165,8 @@ class PartReader:
         except _DAMAGE:  # a part of many: its rows are lost, and that is said
             empty = np.zeros(0, np.int64)
             hits = Found(location, 0, b"", empty, empty, empty.astype(np.int8), {})
-        _save(path, lambda temporary: np.savez(temporary, **_to_arrays(hits)))
+        with sealed.writing(path) as file:
+            np.savez(file, **_to_arrays(hits))
         return hits
 
     def _find(self, location: str) -> Found:
@@ -229,8 +229,8 @@ class PartReader:
             ValueError, OSError: damaged bytes.
         """
         path = self._folder / f"{name}.{group:05d}.{'-'.join(_short(c) for c in columns)}.parquet"
-        if path.is_file():
-            return pl.read_parquet(path)
+        if sealed.is_good(path):
+            return pl.read_parquet(sealed.content(path))
         needed = {column: hits.needed(group, column) for column in columns}
         pieces = [piece for _, _, pieces in needed.values() for piece in pieces]
         try:
@@ -248,20 +248,13 @@ class PartReader:
             values[column] = pl.from_arrow(array)
         empty = [pl.lit(None, kind).alias(column) for column, kind in SCHEMA.items() if column not in values]
         table = pl.DataFrame(values).with_columns(empty).select(pl.col(c).cast(k) for c, k in SCHEMA.items())
-        _save(path, table.write_parquet)
+        with sealed.writing(path) as file:
+            table.write_parquet(file)
         return table
 
 
 def _short(column: str) -> str:
     return "".join(word[0] for word in column.split("_"))
-
-
-def _save(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file that is there as a whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{os.getpid()}.{path.name}")
-    write(temporary)
-    temporary.replace(path)
 
 
 def _to_arrays(hits: Found) -> dict[str, Any]:

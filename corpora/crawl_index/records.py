@@ -6,6 +6,7 @@ records that it did not. What the file holds behind the bytes of the journal is 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections import Counter
@@ -16,32 +17,31 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
-from xling.core.output.parts import read_json, write_json
+from xling.core.output import sealed
 from xling.corpora.common.ranges import CONNECTIONS, DamagedAnswerError, MissingError, RangeReader, SpentError
 from xling.corpora.crawl_index.selection import Request
 
 GONE, DAMAGED, NO_RECORD = "records that are gone", "records that never came whole", "ranges without a record"
 _GZIP = b"\x1f\x8b"
 _MAX_LOST_IN_A_ROW = 50
+_PLAN_AGAIN = "run the command again with overwrite=true: it plans again"
+_SUM = "sha256"
 
 
 def save_batch(path: Path, batch: list[Request]) -> None:
     """Write the requests of the WARC file ``path`` beside it."""
     place = path.with_suffix(".json")
-    if not place.is_file():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        temporary = place.with_name(f".{os.getpid()}.{place.name}")
-        write_json(temporary, [asdict(request) for request in batch])
-        temporary.replace(place)
+    if not sealed.is_good(place):
+        sealed.write_json(place, [asdict(request) for request in batch])
 
 
 def _requests_of(path: Path) -> list[Request]:
     place = path.with_suffix(".json")
     if not place.is_file():
-        raise UserError(f"{place} is gone", fix="run the command again with overwrite=true: it plans again")
+        raise UserError(f"{place} is gone", fix=_PLAN_AGAIN)
     return [
         Request(r["path"], r["start"], r["size"], tuple((a, b) for a, b in r["records"]))
-        for r in read_json(place)
+        for r in sealed.read_json(place, _PLAN_AGAIN)
     ]
 
 
@@ -55,8 +55,10 @@ def _journal(path: Path) -> list[dict[str, Any]]:
     for text in place.read_text(encoding="utf-8").split("\n")[:-1]:  # the last line may not be whole
         try:
             line = json.loads(text)
-            num_bytes += line["bytes"] + 0 * line["number"]
-        except (ValueError, KeyError, TypeError):
+            if line.pop(_SUM) != _sum(line):
+                break
+            num_bytes += line["bytes"]
+        except (ValueError, KeyError, AttributeError, TypeError):
             break
         if num_bytes > size:
             break
@@ -143,7 +145,11 @@ def fetch_batch(
 
 
 def _line(line: dict[str, Any]) -> bytes:
-    return json.dumps(line).encode() + b"\n"
+    return json.dumps({**line, _SUM: _sum(line)}).encode() + b"\n"
+
+
+def _sum(line: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(line).encode()).hexdigest()[:16]
 
 
 def _in_order(

@@ -13,11 +13,13 @@ Struct: TypeAlias = dict[int, tuple[int, Any]]
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
 _MAX_DEPTH = 32
 _MAX_VARINT_BYTES = 10
+MAX_VALUES = 1 << 22
+"""Of one struct, at any depth: an empty one is a byte in a file, and much more in memory."""
 
 
 class _Reader:
     def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
+        self.data, self.at, self.num_values = data, 0, 0
 
     def take(self, size: int) -> bytes:
         piece = self.data[self.at : self.at + size]
@@ -42,6 +44,9 @@ class _Reader:
     def value(self, kind: int, depth: int) -> Any:
         if depth > _MAX_DEPTH:
             raise ValueError("metadata nested too deeply")
+        self.num_values += 1
+        if self.num_values > MAX_VALUES:
+            raise ValueError(f"metadata of more than {MAX_VALUES:,} values")
         if kind in (TRUE, FALSE, BYTE):  # outside of a field, where the type itself is the value
             return self.take(1)[0]
         if kind in (I16, I32, I64):

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from xling.core.output import manifest
-from xling.core.output.parts import Workspace, read_json, write_json
+from xling.core.output import manifest, sealed
+from xling.core.output.parts import Workspace, read_json
 from xling.core.settings import amounts, config
 from xling.corpora.crawl_index.settings import IndexSettings
 from xling.corpora.mono.settings import ALL, CC_INDEX, FOLDER, MonoConfig, is_crawl
@@ -162,7 +161,8 @@ def resolve(cfg: MonoConfig) -> Build:
     plan = Plan([], [], [])
     # There is none yet, or another process has just published the output and deletes the workspace.
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        plan = read_plan(workspace.root / PLAN)
+        fix = f"delete {workspace.root} and run the same command again"
+        plan = _to_plan(sealed.read_json(workspace.root / PLAN, fix))
     return Build(
         cfg=cfg,
         is_crawl=several,
@@ -206,17 +206,17 @@ def _are_wanted(stage: LangId, docs: list[Document]) -> list[bool]:
 
 
 def read_plan(path: Path) -> Plan:
-    """Return the plan in a file."""
-    data = read_json(path)
+    """Return the plan of a published corpus."""
+    return _to_plan(read_json(path))
+
+
+def _to_plan(data: dict[str, Any]) -> Plan:
     parts = [[Shard(**shard) for shard in part] for part in data.pop("parts")]
     scopes = [Scope(**scope) for scope in data.pop("scopes")]
     data.pop("stamps", None)  # in plans before 1.0
     return Plan(parts=parts, scopes=scopes, **data)
 
 
-def save_plan(plan: Plan, path: Path) -> None:
-    """Write the plan; it is there as a whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    write_json(temporary, asdict(plan))
-    temporary.replace(path)
+def save_plan(plan: Plan, workspace: Workspace) -> None:
+    """Write the plan of a build that begins; it is there as a whole or not at all."""
+    sealed.write_json(workspace.root / PLAN, asdict(plan))

@@ -17,8 +17,9 @@ from typing import Any
 
 from xling.core.commands.runner import Phase
 from xling.core.errors import UserError
+from xling.core.output import sealed
 from xling.core.output.command_result import Answer
-from xling.core.output.parts import Workspace, read_json, write_json
+from xling.core.output.parts import Workspace, read_json
 from xling.corpora.card.ledgers import ledger_to_json
 from xling.corpora.card.publication import STATS
 from xling.corpora.mono import one, overview, route
@@ -101,9 +102,7 @@ def _plan_langs(build: Build) -> None:
         planned = one.ensure_plan(resolve(build.cfg.for_lang(lang)), aloud=False)
         for phase in one.phases(planned)[1:]:
             parts.setdefault(phase.name, []).extend((lang, part) for part in range(phase.num_parts))
-    temporary = build.workspace.root / f".{_PARTS}.tmp"
-    write_json(temporary, parts)
-    temporary.replace(build.workspace.root / _PARTS)
+    sealed.write_json(build.workspace.root / _PARTS, parts)
 
 
 def _parts_of(workspace: Workspace, phase: str) -> list[tuple[str, int]]:
@@ -115,7 +114,8 @@ def _parts_of(workspace: Workspace, phase: str) -> list[tuple[str, int]]:
 @lru_cache(maxsize=1)
 def _read_parts(path: Path, mtime_ns: int) -> dict[str, list[tuple[str, int]]]:
     """Return the parts of each phase; the file's ``mtime_ns`` is another where it was written again."""
-    parts: dict[str, list[tuple[str, int]]] = read_json(path)
+    fix = f"delete {path.parent} and run the same command again"
+    parts: dict[str, list[tuple[str, int]]] = sealed.read_json(path, fix)
     return parts
 
 
@@ -123,9 +123,7 @@ def _run_one(build: Build, lang: str, phase: str, part: int) -> None:
     try:
         one.run_part(resolve(build.cfg.for_lang(lang)), phase, part)
     except NothingLeftError as error:
-        folder = build.workspace.root / _EMPTY
-        folder.mkdir(exist_ok=True)
-        write_json(folder / f"{lang}.json", ledger_to_json(error.ledger))
+        sealed.write_json(build.workspace.root / _EMPTY / f"{lang}.json", ledger_to_json(error.ledger))
 
 
 def _run_overview(build: Build) -> Answer:
@@ -137,7 +135,7 @@ def _run_overview(build: Build) -> Answer:
     for lang in langs:
         empty = root / _EMPTY / f"{lang}.json"
         ledgers[lang] = (
-            read_json(empty) if empty.is_file() else read_json(build.root / lang / STATS)["ledger"]
+            sealed.read_json(empty) if empty.is_file() else read_json(build.root / lang / STATS)["ledger"]
         )
     missing = [lang for lang in build.langs if lang not in langs]
     answer = overview.run(build, ledgers, missing)

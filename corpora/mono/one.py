@@ -28,6 +28,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.output.parts import run_unless_published
+from xling.core.output.sealed import DamagedError
 from xling.corpora.common.finished import finished, unchanged
 from xling.corpora.mono import parts
 from xling.corpora.mono.build import PLAN, Build, Plan, read_plan
@@ -86,6 +87,8 @@ def _run_tidily(build: Build, phase: str, index: int) -> Answer | None:
     """Run a part; a build that cannot go on after a user's mistake leaves nothing beside its output."""
     try:
         return _run_part(build, phase, index)
+    except DamagedError:
+        raise
     except UserError as error:
         is_over = isinstance(error, NothingLeftError) or (phase == "read" and len(build.plan.parts) == 1)
         if is_over and not build.cfg.keep_work:

@@ -11,7 +11,7 @@ from xling.core.commands.closing import readable_size
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import tell
-from xling.corpora.mono.build import PLAN, Build, Plan, Scope, save_plan
+from xling.corpora.mono.build import Build, Plan, Scope, save_plan
 from xling.corpora.sources.routed import Routed
 from xling.corpora.sources.source import Shard, open_source, unique_names
 from xling.corpora.stages import Stage
@@ -169,7 +169,7 @@ def save_new_plan(build: Build, stages: Iterable[Stage], aloud: bool = True) -> 
             stage.check()
     announce_default(build)
     plan = make_plan(build)
-    save_plan(plan, build.workspace.root / PLAN)
+    save_plan(plan, build.workspace)
     if aloud:
         announce(plan, build)
     return plan

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,13 @@ import pyarrow.parquet as pq
 from xling.core.errors import UserError
 from xling.core.output.command_result import Answer
 from xling.core.output.manifest import publish
-from xling.core.output.parts import read_json
+from xling.core.output.parts import read_json, write_json
 from xling.corpora.card import publication
 from xling.corpora.card.counters import Counters
 from xling.corpora.card.ledgers import merged_counters, merged_ledger
 from xling.corpora.card.publication import STATS
 from xling.corpora.common.json_rows import COMMA_NOTE
-from xling.corpora.mono.build import PLAN, Build, save_plan
+from xling.corpora.mono.build import PLAN, Build
 from xling.corpora.mono.parts import CUTOFFS, INPUTS, meanings, partial_reasons
 from xling.corpora.mono.settings import CC_INDEX, STAGE_NAME
 from xling.corpora.sources.cc_index import INDEX_NOTE, RECORDS_NOTE
@@ -61,7 +62,7 @@ def run_publish(build: Build) -> Answer:
     with publish(build.out, STAGE_NAME, build.content) as output:
         _link_shards(build, output.path)
         link_rejects(folders, output.path)
-        save_plan(build.plan, output.path / PLAN)
+        write_json(output.path / PLAN, asdict(build.plan))
         publication.write(output, stats, ledger, "documents", phases=build.workspace.resource_use())
     if not build.cfg.keep_work:
         shutil.rmtree(build.workspace.root.parent)

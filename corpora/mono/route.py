@@ -11,6 +11,7 @@ a language is read without the others. The published folder has an index of the 
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from xling.core.output.parts import read_json, write_json
 from xling.core.settings import config
 from xling.corpora.card.ledgers import ledger_to_json, merged_counters, merged_ledger
 from xling.corpora.common.shards import SCHEMA, open_table, to_row
-from xling.corpora.mono.build import Build, save_plan
+from xling.corpora.mono.build import Build
 from xling.corpora.mono.parts import DOCS, INPUTS, chain, reading
 from xling.corpora.mono.publish_phase import link, link_rejects
 from xling.corpora.mono.settings import ALL
@@ -125,7 +126,7 @@ def publish_routed(build: Build) -> None:
         for number, folder in enumerate(folders):
             link(folder / DOCS, publication.path / PARTS_FOLDER / f"{number:05d}.parquet")
         link_rejects(folders, publication.path)
-        save_plan(build.plan, publication.path / PLAN_FILE)
+        write_json(publication.path / PLAN_FILE, asdict(build.plan))
         write_json(publication.path / INDEX_FILE, dict(sorted(index.items())))
         stats = {"sources": build.plan.sources, "inputs": inputs, "ledger": ledger_to_json(ledger)}
         write_json(publication.path / STATS, stats | {"counters": counters.to_json()})

@@ -81,7 +81,10 @@ def run(cfg: LinksConfig) -> manifest.Manifest:
         Progress(STAGE, len(texts), "langs") as progress,
     ):
         counts: dict[str, int] = {}
-        with gzip.open(publication.path / FILE_NAME, "wt", encoding="utf-8", compresslevel=3) as file:
+        with (
+            (publication.path / FILE_NAME).open("wb") as raw,
+            gzip.GzipFile("", "wb", 3, raw, mtime=0) as file,  # equal links give equal bytes
+        ):
             for lang, by_source in sorted(texts.items()):
                 pairs = _draw_evenly(by_source.values(), cfg.pairs)
                 sources = [src for src, _ in pairs]
@@ -89,7 +92,7 @@ def run(cfg: LinksConfig) -> manifest.Manifest:
                 links = align(sources, targets, cfg.aligner)
                 for src, tgt, linked in zip(sources, targets, links, strict=True):
                     line = {"lang": lang, "src": src, "tgt": tgt, "links": sorted(linked)}
-                    file.write(json.dumps(line, ensure_ascii=False) + "\n")
+                    file.write(f"{json.dumps(line, ensure_ascii=False)}\n".encode())
                 counts[lang] = len(pairs)
                 progress.update(note=lang)
         publication.counts["pairs"] = counts

@@ -18,8 +18,8 @@ import polars as pl
 from xling.core import languages
 from xling.core.commands.closing import readable_size
 from xling.core.errors import UserError
+from xling.core.output import sealed
 from xling.core.output.command_result import tell
-from xling.core.output.parts import read_json, write_json
 from xling.core.progress import Progress
 from xling.corpora.common.ranges import CONNECTIONS, Limits, RangeReader
 from xling.corpora.crawl_index import cld2, hosts, records, selection
@@ -161,7 +161,9 @@ class CcIndex(Warc):
             path = self._folder / f"{name}.warc.gz"
             records.save_batch(path, batch)
             if number == 0:
-                write_json(path.with_suffix(".notes"), {"notes": dict(notes), "index_bytes": index_bytes})
+                sealed.write_json(
+                    path.with_suffix(".notes"), {"notes": dict(notes), "index_bytes": index_bytes}
+                )
             size = sum(request.size for request in batch)
             shards.append(Shard(f"{'-'.join(self._langs)[:40]}.index/{name}", str(path), self.uri, size))
         return shards
@@ -237,7 +239,7 @@ class CcIndex(Warc):
         for reason, count in sorted(lost.items()):
             ledger.count_event(f"Common Crawl: {reason}", count)
         if (notes := path.with_suffix(".notes")).is_file():
-            planned = read_json(notes)
+            planned = sealed.read_json(notes, "run the command again with overwrite=true: it plans again")
             ledger.count_event(INDEX_NOTE, planned["index_bytes"])
             for reason, count in sorted(planned["notes"].items()):
                 ledger.count_event(f"{_LEFT_OUT}{reason}", count)

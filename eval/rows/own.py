@@ -353,24 +353,24 @@ def _label_lines(
     return lines
 
 
+_LEARNED_FROM = [("train", "training"), ("dev", "dev")]
+
+
 def _overlap_lines(tables: Mapping[tuple[str, str], Mapping[Path, OwnTable]]) -> list[str]:
-    """Return how many rows to be scored are training rows, too."""
+    """Return how many rows to be scored or chosen by are training rows, too, and how many scored are dev rows."""
 
     def texts(row: OwnRow) -> tuple[Any, ...]:
         return tuple(cell for column, cell in row.cells.items() if column not in (LABEL, TAG))
 
-    known = {
-        texts(row)
-        for (_, split), by_path in tables.items()
-        if split == "train"
-        for t in by_path.values()
-        for row in t.rows
-    }
+    known: dict[str, set[tuple[Any, ...]]] = {"train": set(), "dev": set(), "test": set()}
+    for (_, split), by_path in tables.items():
+        known[split] |= {texts(row) for table in by_path.values() for row in table.rows}
     lines = []
     for (lang, split), by_path in tables.items():
         rows = [row for table in by_path.values() for row in table.rows]
-        if split == "test" and (shared := sum(texts(row) in known for row in rows)):
-            lines.append(f"{shared} of {len(rows)} test rows in {lang} stand in the training rows, too")
+        for earlier, name in {"dev": [("train", "training")], "test": _LEARNED_FROM}.get(split, []):
+            if shared := sum(texts(row) in known[earlier] for row in rows):
+                lines.append(f"{shared} of {len(rows)} {split} rows in {lang} stand in the {name} rows, too")
     return lines
 
 

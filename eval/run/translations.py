@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.commands.runner import load
-from xling.core.output import manifest
-from xling.core.output.manifest import write_atomic
+from xling.core.output import manifest, sealed
 from xling.core.settings.config import to_dict
 from xling.eval.systems import SearchConfig
 
@@ -38,14 +37,13 @@ class Translations:
         made_of = [self.digest, to_dict(self.search), src, tgt, list(texts)]
         key = hashlib.sha256(json.dumps(made_of, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
         path = self.folder / f"{src}-{tgt}.{key[:16]}.json"
-        if path.is_file():
-            cached: list[str] = json.loads(path.read_text(encoding="utf-8"))
+        if sealed.is_good(path):
+            cached: list[str] = sealed.read_json(path)
             return cached
         if self._translator is None:
             self._translator = load("xling.transfer.generation.decoder_system:load_translator")(
                 self.model, self.search
             )
         translated: list[str] = self._translator(texts, src, tgt)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, json.dumps(translated, ensure_ascii=False))
+        sealed.write_json(path, translated)
         return translated

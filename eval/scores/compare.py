@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -288,7 +289,8 @@ def _row_stats(cfg: GateConfig, data: Path) -> pl.DataFrame:
 def _write_baseline(path: Path, rows: pl.DataFrame) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    rows.write_parquet(temporary, metadata={"format": BASELINE_FORMAT})
+    facts = {"format": BASELINE_FORMAT, predictions.ANSWERS: _digest_of(rows)}
+    rows.write_parquet(temporary, metadata=facts)
     temporary.replace(path)
 
 
@@ -296,15 +298,23 @@ def _read_baseline(path: Path) -> pl.DataFrame:
     if not path.is_file():
         raise UserError(f"no baseline at {path}", fix="record one with write=true")
     try:
-        metadata = pl.read_parquet_metadata(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
+        metadata, rows = pl.read_parquet_metadata(path), pl.read_parquet(path)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise UserError(
             f"{path} is not a Parquet file: {str(error).splitlines()[0]}",
             fix="record it again with write=true",
         ) from None
     if metadata.get("format") != BASELINE_FORMAT:
         raise UserError(f"{path} is not a baseline", f"a file with format {BASELINE_FORMAT!r}")
-    return pl.read_parquet(path)
+    if metadata.get(predictions.ANSWERS, digest := _digest_of(rows)) != digest:
+        raise UserError(
+            f"{path} was changed or damaged after it was written", fix="restore it, or record it again"
+        )
+    return rows
+
+
+def _digest_of(rows: pl.DataFrame) -> str:
+    return hashlib.sha256("\n".join(map(repr, rows.rows())).encode()).hexdigest()
 
 
 def _changes(a: ScoredPredictions, b: ScoredPredictions) -> Iterator[Change]:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import polars as pl
 
 from xling.core.errors import UserError
-from xling.core.output import digests
+from xling.core.output import digests, sealed
 from xling.eval.metrics import METRICS, Metric, evaluate
 from xling.eval.metrics.base import Array
 from xling.eval.rows.own import data_of, register_suite_of
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 FORMAT = "xling-predictions 1"
 ANSWERS = "answers"
 """Key of the digest of the answers in the metadata of a file."""
+ORIGIN = "origin_sha256"
 NUM_FOLDERS = 4
 """Folders between a file of predictions and its run: predictions, suite, system and how."""
 AnyArray = TypeVar("AnyArray", bound=npt.NDArray[Any])
@@ -96,6 +97,7 @@ def write(folder: Path, origin: Origin, examples: Sequence[Example], predictions
     )
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     facts = {"format": FORMAT, "origin": json.dumps(asdict(origin)), ANSWERS: answers_digest(frame)}
+    facts |= {ORIGIN: _digest_of_text(facts["origin"])}
     frame.write_parquet(temporary, metadata=facts)
     temporary.replace(path)
     return path
@@ -105,6 +107,10 @@ def answers_digest(frame: pl.DataFrame) -> str:
     """Return the SHA-256 of the ids and answers of a file of predictions, in the order of the ids."""
     ordered = frame.select("id", "prediction").sort("id")
     text = "\n".join(f"{len(each)} {each}" for column in ordered.get_columns() for each in column)
+    return _digest_of_text(text)
+
+
+def _digest_of_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -133,13 +139,15 @@ def read_origin(path: Path) -> Origin:
         raise UserError(f"no predictions at {path}", fix="run the evaluation that makes them")
     try:
         metadata = pl.read_parquet_metadata(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise UserError(
             f"{path} is not a Parquet file: {str(error).splitlines()[0]}", fix="predict again"
         ) from None
     if metadata.get("format") != FORMAT:
         raise UserError(f"{path} holds no predictions of xling", f"a file with format {FORMAT!r}")
     try:
+        if metadata.get(ORIGIN, digest := _digest_of_text(metadata["origin"])) != digest:
+            raise ValueError("it was changed after they were predicted")
         origin = Origin(**json.loads(metadata["origin"]))
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(
@@ -166,7 +174,7 @@ def read(path: Path, examples: Sequence[Example]) -> list[Any]:
         # A small file may hold any number of equal rows: they are counted before they are read.
         num_rows = pl.scan_parquet(path).select(pl.len()).collect().item()
         frame = pl.read_parquet(path, columns=["id", "prediction"], n_rows=len(examples) + 1)
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise UserError(
             f"{path} cannot be read: {str(error).splitlines()[0]}",
             "columns id and prediction",
@@ -353,15 +361,13 @@ def _cached_stats(
 
 
 def cached_array(path: Path, compute: Callable[[], AnyArray]) -> AnyArray:
-    """Return the array in a ``.npy`` file; if there is none, compute the array and write it in one step."""
-    if path.is_file():
+    """Return the array in a ``.npy`` file; where there is none, or a damaged one, compute it and write it."""
+    if sealed.is_good(path):
         stored: AnyArray = np.load(path)
         return stored
     computed = compute()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}.npy")
-    np.save(temporary, computed)
-    temporary.replace(path)
+    with sealed.writing(path) as file:
+        np.save(file, computed)
     return computed
 
 

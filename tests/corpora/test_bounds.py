@@ -17,13 +17,15 @@ import torch
 import zstandard
 
 from tests.conftest import ROOT
-from tests.corpora.examples import cc_index
+from tests.corpora.examples import OF_PAIRS, cc_index, packed
 from tests.corpora.reading import TEXTS, read
 from tests.corpora.test_sources import page, record, wet
+from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import digests
 from xling.corpora.common import archive, download, packed_xml, ranges
-from xling.corpora.crawl_index import part
+from xling.corpora.crawl_index import part, thrift
+from xling.corpora.parallel.sources import PAIR_SOURCES, SourceContext, i18n, po, xlsx
 from xling.corpora.sources import records, text, warc, webpage, wiki
 from xling.hub import source
 from xling.models.files import model_folder
@@ -41,6 +43,8 @@ UNITS = {
     "levels": 1,
     "lines": 1,
     "characters": 1,
+    "messages": 1,
+    "values": 1,
 }
 _ROW = re.compile(r"^\| [^|]+ \| ([\d,.]+) (\w+)[^|]* \| `(xling[\w.]+)` \|", re.MULTILINE)
 
@@ -88,11 +92,88 @@ def body(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with zipfile.ZipFile(tmp_path / "a.docx", "w") as packed:
-        packed.writestr("word/document.xml", f"<p><t>{TEXTS[0]}</t></p>")
+    with zipfile.ZipFile(tmp_path / "a.docx", "w") as archive_of_a:
+        archive_of_a.writestr("word/document.xml", f"<p><t>{TEXTS[0]}</t></p>")
     assert len(read(f"docx:{tmp_path}/*")[0]) == 1
     monkeypatch.setattr(packed_xml, "MAX_TOTAL_BYTES", 20)
     assert read(f"docx:{tmp_path}/*")[1].dropped == {("read", "damaged file"): 1}
+
+
+def refused(uri: str, message: str, tmp_path: Path) -> None:
+    scheme, _, names = uri.partition(":")
+    rest = "+".join(f"{tmp_path}/{name}" for name in names.split("+"))
+    context = SourceContext(languages.get("en"), languages.get("sw"), tmp_path, {})
+    (source,) = PAIR_SOURCES[scheme].open(rest, context)
+    with pytest.raises(UserError, match=message):
+        list(source.batches(Ledger(), number=0))
+
+
+def pairs_of(name: str, tmp_path: Path) -> str:
+    """Write the example of a source of pairs, and return its URI without the folder."""
+    example = OF_PAIRS[name]
+    for path, content in example.contents().items():
+        (tmp_path / path).write_bytes(content)
+    return f"{name}:{example.rest.replace('{folder}/', '')}"
+
+
+def office_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = pairs_of("docx", tmp_path)
+    monkeypatch.setattr(packed_xml, "MAX_MEMBER_BYTES", 50)
+    refused(uri, "document.xml has over 50 bytes", tmp_path)
+
+
+def sheets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = pairs_of("xlsx", tmp_path)
+    monkeypatch.setattr(xlsx, "MAX_BYTES", 50)
+    refused(uri, "unpacks to", tmp_path)
+
+
+def far_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = pairs_of("xlsx", tmp_path)
+    with zipfile.ZipFile(tmp_path / "a.xlsx") as book:
+        members = {name: book.read(name).decode() for name in book.namelist()}
+    sheet = "xl/worksheets/sheet1.xml"
+    far = '<row r="1048576"><c r="XFD1048576" t="inlineStr"><is><t>x</t></is></c></row></sheetData>'
+    members[sheet] = members[sheet].replace("</sheetData>", far)
+    (tmp_path / "a.xlsx").write_bytes(packed(members))
+    refused(uri, "its cells need more than 2,048 MiB", tmp_path)
+
+
+def messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = pairs_of("po", tmp_path)
+    monkeypatch.setattr(po, "MAX_MESSAGES", 2)
+    refused(uri, "holds 3 messages", tmp_path)
+
+
+def texts_of_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = pairs_of("i18n", tmp_path)
+    monkeypatch.setattr(i18n, "MAX_BYTES", 9)
+    refused(uri, "has over 9 bytes", tmp_path)
+
+
+def nested_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({"k" * 4_000_000: {str(i): "x" for i in range(100)}}))
+    refused("i18n:a.json+a.json", "nested keys of more than 268,435,456 characters", tmp_path)
+
+
+def small_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (tmp_path / "a.po").open("wb") as file:
+        file.truncate((256 << 20) + 1)
+    refused("po:a.po", "has over 268,435,456 bytes", tmp_path)
+
+
+def transcription(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (tmp_path / "a.eaf").open("wb") as file:
+        file.truncate((256 << 20) + 1)
+    refused("eaf:a.eaf", "has over 268,435,456 bytes", tmp_path)
+
+
+def metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = thrift.written({1: (thrift.LIST, (thrift.STRUCT, [{}] * 100))})
+    assert len(thrift.get(thrift.read_struct(data), 1)) == 100
+    monkeypatch.setattr(thrift, "MAX_VALUES", 99)
+    with pytest.raises(ValueError, match="more than 99 values"):
+        thrift.read_struct(data)
 
 
 def html_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,6 +322,15 @@ HELD: dict[str, Callable[[Path, pytest.MonkeyPatch], None] | str] = {
     "xling.corpora.common.archive.MAX_BYTES": member,
     "xling.corpora.common.archive.MAX_RATIO": ratio,
     "xling.corpora.common.packed_xml.MAX_TOTAL_BYTES": office,
+    "xling.corpora.common.packed_xml.MAX_MEMBER_BYTES": office_text,
+    "xling.corpora.parallel.sources.xlsx.MAX_BYTES": sheets,
+    "xling.corpora.parallel.sources.xlsx.MAX_MEMORY": far_cells,
+    "xling.corpora.parallel.sources.po.MAX_MESSAGES": messages,
+    "xling.corpora.parallel.sources.i18n.MAX_BYTES": texts_of_programs,
+    "xling.corpora.parallel.sources.i18n.MAX_KEY_CHARS": nested_keys,
+    "xling.corpora.parallel.sources.units.MAX_BYTES": small_files,
+    "xling.corpora.common.eaf.MAX_BYTES": transcription,
+    "xling.corpora.crawl_index.thrift.MAX_VALUES": metadata,
     "xling.text.files.compressed.MAX_LINE_BYTES": line,
     "xling.text.files.compressed.MAX_CELL_BYTES": cell,
     "xling.text.files.compressed._MEMORY_BYTES": decompressor,
@@ -270,3 +360,32 @@ def test_the_reader_holds_the_limit(name: str, tmp_path: Path, monkeypatch: pyte
     held = HELD[name]
     assert callable(held)
     held(tmp_path, monkeypatch)
+
+
+_FILE = '<file source-language="en" target-language="sw">'
+_ITEM = '<item type="txt" lang="sw">'
+
+
+@pytest.mark.parametrize(
+    ("uri", "before", "after"),
+    [
+        ("xliff:a.xlf", f"{_FILE}<trans-unit><source>", "</source></trans-unit></file>"),
+        ("tbx:a.tbx", '<m><termEntry><langSet lang="en"><term>', "</term></langSet></termEntry></m>"),
+        ("flextext:a.flextext", f"<document><phrase>{_ITEM}", "</item></phrase></document>"),
+        ("flextext:a.flextext", "<document><phrase><words>", "</words></phrase></document>"),
+    ],
+)
+def test_a_text_of_xml_that_is_too_long_costs_its_unit(
+    uri: str, before: str, after: str, tmp_path: Path
+) -> None:
+    """Its end is not kept, and it never passes for a shorter text."""
+    piece = "x" * 99_998 + " "
+    if "words" in before:
+        piece = f"{_ITEM}{piece}</item>"
+    scheme, _, name = uri.partition(":")
+    (tmp_path / name).write_text(before + piece * 60 + after)
+    ledger = Ledger()
+    context = SourceContext(languages.get("en"), languages.get("sw"), tmp_path, {})
+    (source,) = PAIR_SOURCES[scheme].open(f"{tmp_path}/{name}", context)
+    assert not sum(batch.height for batch in source.batches(ledger, number=0))
+    assert ledger.dropped == {("read", "malformed"): 1}

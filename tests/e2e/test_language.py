@@ -13,9 +13,12 @@ import yaml
 from browser import Browser
 
 from tests.e2e.test_hour import NUM_WORDS, rows_of, sentence, write_rows
+from tests.e2e.test_recipes_killed import MODULES
+from tests.killed import attempts
 from xling import cli
 from xling.core.commands import pipeline
 from xling.core.errors import UserError
+from xling.core.output import manifest, source_version
 from xling.language import closing_report, plan, survey
 from xling.language.holdings import Holdings, look
 from xling.language.plan import make_plan
@@ -165,7 +168,9 @@ def test_the_report_in_a_browser(data: Path, tmp_path: Path) -> None:
         assert window.flaws(out / "report" / "report.html") == []
 
 
-def test_the_whole_command_on_ciphers(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_whole_command_on_ciphers(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "out"
     words = ["language", "lang=German", f"data={data}", f"out={out}", "updates=60", "seeds=1", "hours=1"]
     words += [
@@ -189,3 +194,45 @@ def test_the_whole_command_on_ciphers(data: Path, tmp_path: Path, capsys: pytest
     before = {path: path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
     assert cli.main(words) == 0
     assert {path: path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()} == before
+    with monkeypatch.context() as other_code:
+        other_code.setattr(source_version, "full_version", lambda: "9.9.9+abc")
+        capsys.readouterr()
+        assert cli.main(words) == 0
+    assert f"{out}/survey is kept: made by xling" in (said := capsys.readouterr().err)
+    assert "this is 9.9.9+abc" in said
+    for code, line in (("deu_Latn", "Haus Baum"), ("eng_Latn", "house tree")):
+        path = data / "seed" / f"{code}.txt"
+        path.write_text(f"{path.read_text(encoding='utf-8')}{line}\n", encoding="utf-8")
+    assert cli.main(words) == 2
+    said = capsys.readouterr().err
+    assert f"{out}/rows is finished and was made with other settings or inputs" in said
+    assert "deu_Latn.txt has other content" in said and "add overwrite=true to replace it" in said
+
+
+TIMED = ("details/*", "export/*/README.md", "**/manifest.json")
+"""Pages that say how long something took, and the records of stages."""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_killed_at_many_moments_it_ends_in_the_same_bytes(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = ["language", "lang=German", f"data={data}", f"out={out}", "updates=8", "seeds=1", "hours=1"]
+    for step in ("static", "static_less"):
+        words += [f"{step}.model.dim=16", f"{step}.model.bits=10", f"{step}.save_minutes=1e-9"]
+
+    def contents() -> dict[str, bytes]:
+        timed = {path for pattern in TIMED for path in out.glob(pattern)}
+        return {
+            str(path.relative_to(out)): path.read_bytes()
+            for path in sorted(out.rglob("*"))
+            if path.is_file() and path not in timed
+        }
+
+    assert attempts(words, MODULES) == (0, 0)
+    wanted = contents()
+    out.rename(tmp_path / "undisturbed")
+    code, deaths = attempts(words, MODULES, 60)
+    assert code == 0 and deaths > 5
+    assert contents() == wanted
+    assert all(manifest.verify(path.parent) for path in out.rglob(manifest.FILE_NAME))

@@ -113,6 +113,11 @@ def test_vectors_of_the_teacher_are_computed_once_and_a_killed_run_goes_on(
     newest.unlink()
     assert torch.equal(compute_vectors(cfg, corpus, texts), whole)
     assert TopicEncoder.calls == 350, "the missing part alone"
+    content = bytearray(newest.read_bytes())
+    content[129] ^= 1
+    newest.write_bytes(content)
+    assert torch.equal(compute_vectors(cfg, corpus, texts), whole)
+    assert TopicEncoder.calls == 450, "the damaged part alone"
 
 
 def test_rows_without_a_text_of_the_teacher_have_no_vector(corpus: Path) -> None:

@@ -118,12 +118,21 @@ def test_a_stopped_training_goes_on_to_the_same_weights(
             train.run(cfg)
         done = 100
         capsys.readouterr()
+        (state,) = tmp_path.glob(".*.pt")
+        whole = state.read_bytes()
+        state.write_bytes(whole[:9000] + bytes([whole[9000] ^ 64]) + whole[9001:])
+        assert not train._TrainingState.has_saved(cfg), "a turned bit is no weight"
+        assert "state.pt was changed or damaged" in capsys.readouterr().err
+        state.write_bytes(whole)
         train.run(cfg)
     assert "8 of 8 updates" in capsys.readouterr().err, "the time left is that of the updates left"
     assert done == 108, "twelve updates were not repeated"
     a, b = (model.load_encoder(tmp_path / name).table for name in ("whole", "stopped"))
     assert torch.equal(a, b)
     assert not list(tmp_path.glob(".*")), "the state is gone"
+    state.write_bytes(whole)  # as a process leaves it that is killed after the publication
+    train.run(cfg)
+    assert not state.exists()
 
 
 def test_the_loss_is_that_of_the_paper() -> None:

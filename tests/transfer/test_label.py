@@ -51,7 +51,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     written(folder, "de.train.jsonl", german)
     written(folder, "de.dev.jsonl", classified("qw", 40, 4))
     written(folder, "de.test.jsonl", classified("qw", 40, 5))
-    lines = [row.fields["text"] for row in classified("qw", 200, 6) + classified("qw", 40, 5)]
+    scored = classified("qw", 40, 4) + classified("qw", 40, 5)  # none of them may be labelled
+    lines = [row.fields["text"] for row in classified("qw", 200, 6) + scored]
     folder.joinpath("text.txt").write_text("\n".join([*lines, "short"]) + "\n")
     return folder
 

@@ -10,7 +10,6 @@ reduction of the vectors first: model2vec and tokenlearn (Minish Lab).
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from xling.core.errors import UserError
-from xling.core.output import manifest
+from xling.core.output import manifest, sealed
 from xling.core.progress import Progress
 from xling.core.sampling import rng
 from xling.static.settings import TeacherConfig
@@ -91,7 +90,7 @@ def compute_vectors(cfg: TeacherConfig, data: Path, texts: Sequence[str]) -> Flo
         for start in range(0, len(texts), TEXTS_PER_PART):
             part_texts = texts[start : start + TEXTS_PER_PART]
             path = folder / f"{start // TEXTS_PER_PART}.npy"
-            if not path.is_file():
+            if not sealed.is_good(path):
                 encoder = encoder or open_encoder(cfg.encoder)
                 _save_part(path, _embed(encoder, cfg, part_texts))
             parts.append(torch.from_numpy(np.load(path)).float())
@@ -121,10 +120,8 @@ def _embed(encoder: Encoder, cfg: TeacherConfig, texts: Sequence[str]) -> np.nda
 
 def _save_part(path: Path, vectors: np.ndarray) -> None:
     """Write a part in half precision; a killed process leaves no half of one."""
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    with temporary.open("wb") as file:
+    with sealed.writing(path) as file:
         np.save(file, vectors.astype(np.float16))
-    temporary.replace(path)
 
 
 def reduce_vectors(vectors: Float32[Tensor, "texts dim"], dim: int) -> Float16[Tensor, "texts reduced_dim"]:

@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from xling.core.errors import UserError
-from xling.core.output import manifest
+from xling.core.output import manifest, sealed
 from xling.core.progress import Progress
 from xling.core.sampling import rng
 from xling.core.settings.config import to_dict
@@ -307,6 +307,10 @@ def run(cfg: StaticTraining) -> manifest.Manifest:
     """
     inputs = [cfg.data, *([cfg.start.encoder] if cfg.start.encoder else [])]
     if published := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
+        if _state_path(cfg).is_file() and _TrainingState.has_saved(
+            cfg
+        ):  # it was killed after the publication
+            _state_path(cfg).unlink()
         return published
     sets, hashes, hash_ends, frequency = open_rows(cfg.data)
     weights = (cfg.model.smooth / (cfg.model.smooth + frequency)).astype(np.float32)
@@ -401,7 +405,7 @@ class _TrainingState:
     def _load_saved(cfg: StaticTraining) -> dict[str, Any]:
         """Return the saved state of an attempt with the same settings and corpus, or an empty dictionary."""
         path = _state_path(cfg)
-        saved_state = torch.load(path, weights_only=True) if path.is_file() else {}
+        saved_state = torch.load(path, weights_only=True) if sealed.is_good(path) else {}
         return saved_state if saved_state.get("key") == _settings_key(cfg) else {}
 
     @classmethod
@@ -429,20 +433,16 @@ class _TrainingState:
 
     def save(self) -> None:
         """Write the state of the training; a killed process leaves the old file or the new one."""
-        path = _state_path(self.cfg)
-        temporary = path.with_suffix(".tmp")
-        torch.save(
-            {
-                "key": _settings_key(self.cfg),
-                "updates": self.updates,
-                "seconds": self.seconds,
-                "table": self.trainer.table,
-                "squares": self.trainer.squared_sums,
-                "rotation": self.trainer.rotation,
-            },
-            temporary,
-        )
-        temporary.replace(path)
+        state = {
+            "key": _settings_key(self.cfg),
+            "updates": self.updates,
+            "seconds": self.seconds,
+            "table": self.trainer.table,
+            "squares": self.trainer.squared_sums,
+            "rotation": self.trainer.rotation,
+        }
+        with sealed.writing(_state_path(self.cfg)) as file:
+            torch.save(state, file)
 
 
 def _settings_key(cfg: StaticTraining) -> str:

@@ -35,7 +35,7 @@ class Android(TwoFiles):
         group, key, place, is_translated = "", "", 0, True
         parts: list[str] | None = None
         with open_xml(path) as handle:
-            for kind, name, attributes in events(handle, str(path)):
+            for kind, name, attributes in events(handle, str(path), {"string", "item"}):
                 if kind == "text":
                     if parts is not None:
                         parts.append(name)

@@ -9,6 +9,7 @@ from xling.corpora.common.safe_xml import events, open_xml
 from xling.corpora.parallel.sources import PAIR_SOURCES
 from xling.corpora.parallel.sources.units import Unit, UnitFile
 from xling.text.document import Ledger
+from xling.text.files.compressed import MAX_CELL_BYTES
 
 _NO_SPACE_BEFORE = tuple(",.;:!?)]}»”’،؛؟።፣。、，")
 
@@ -26,21 +27,22 @@ class Flextext(UnitFile):
         Raises:
             UserError: the file is damaged.
         """
-        number, in_words, in_morphemes = 0, 0, 0
+        number, in_words, in_morphemes, num_chars = 0, 0, 0, 0
         own: dict[str, str] = {}
         words: dict[str, list[str]] = {}
         item: tuple[str, str] | None = None
         parts: list[str] = []
         with open_xml(path) as handle:
-            for kind, name, attributes in events(handle, str(path)):
+            for kind, name, attributes in events(handle, str(path), {"item"}):
                 step = 1 if kind == "start" else -1
                 if kind == "text":
-                    parts.append(name)
+                    if item:
+                        parts.append(name)
                 elif name == "phrase" and kind == "start":
-                    own, words, number = {}, {}, number + 1
+                    own, words, number, num_chars = {}, {}, number + 1, 0
                 elif name == "phrase":
                     texts = {lang: _joined(each) for lang, each in words.items()} | own
-                    yield f"{number}", texts or None, ""
+                    yield f"{number}", None if num_chars > MAX_CELL_BYTES else texts or None, ""
                 elif name == "words":
                     in_words += step
                 elif name == "morphemes":
@@ -49,7 +51,10 @@ class Flextext(UnitFile):
                     item, parts = (attributes.get("type", ""), attributes.get("lang", "").lower()), []
                 elif name == "item" and item and not in_morphemes:
                     text = " ".join("".join(parts).split())
-                    if in_words and item[0] in ("txt", "punct") and text:
+                    num_chars += len(text)
+                    if num_chars > MAX_CELL_BYTES:
+                        own, words = {}, {}
+                    elif in_words and item[0] in ("txt", "punct") and text:
                         words.setdefault(item[1], []).append(text)
                     elif not in_words and item[0] in ("txt", "gls") and text:
                         own.setdefault(item[1], text)

@@ -12,6 +12,9 @@ from xling.corpora.parallel.sources.units import Texts, TwoFiles, read_small
 from xling.text.document import Ledger, replace_surrogates
 from xling.text.files.compressed import MAX_CELL_BYTES
 
+MAX_BYTES = 1 << 26
+MAX_KEY_CHARS = 1 << 28
+"""Of all keys in front of which another key stands."""
 _CHROME = frozenset({"message", "description", "placeholders"})
 
 
@@ -29,7 +32,7 @@ class I18n(TwoFiles):
             UserError: the file is too large, no JSON object in UTF-8 or UTF-16, or holds no text.
         """
         try:
-            values = json.loads(read_small(path))
+            values = json.loads(read_small(path, MAX_BYTES))
         except (ValueError, RecursionError) as error:
             raise UserError(
                 f"{path} is not JSON: {error}", "a JSON object in UTF-8", "repair the file"
@@ -38,8 +41,15 @@ class I18n(TwoFiles):
             raise UserError(f"{path} holds no JSON object", '{"key": "text", ...}', "check the file")
         texts: Texts = {}
         pending: list[tuple[str, Any]] = [("", values)]
+        num_chars = 0
         while pending:
             key, value = pending.pop()
+            num_chars += len(key) * len(value) if isinstance(value, dict | list) else 0
+            if num_chars > MAX_KEY_CHARS:
+                raise UserError(
+                    f"{path} has nested keys of more than {MAX_KEY_CHARS:,} characters in all",
+                    fix="cut the file in two",
+                )
             if isinstance(value, dict) and isinstance(value.get("message"), str) and value.keys() <= _CHROME:
                 value = value["message"]
             if isinstance(value, dict):

@@ -23,6 +23,8 @@ from xling.corpora.parallel.sources.units import UNFINISHED, read_small
 from xling.text.document import Ledger
 from xling.text.files.compressed import MAX_CELL_BYTES
 
+MAX_MESSAGES = 1 << 20
+"""Of a catalogue, which is held in memory with about a kilobyte for each."""
 _CHARSET = re.compile(rb"charset=([\w.:-]+)")
 
 
@@ -84,6 +86,10 @@ def read_catalogue(path: Path) -> Any:
     except ModuleNotFoundError:
         raise missing_package_error("polib", "source=po:", "office") from None
     data = read_small(path).removeprefix(b"\xef\xbb\xbf")
+    if (num_messages := data.count(b"msgid ")) > MAX_MESSAGES:
+        raise UserError(
+            f"{path} holds {num_messages:,} messages", f"at most {MAX_MESSAGES:,}", "cut the file in two"
+        )
     stated = _CHARSET.search(data)
     charset = stated[1].decode("ascii") if stated and stated[1] != b"CHARSET" else "utf-8"
     try:

@@ -31,7 +31,7 @@ class Tbx(UnitFile):
         lang, number = "", 0
         parts: list[str] | None = None
         with open_xml(path) as handle:
-            for kind, name, attributes in events(handle, str(path)):
+            for kind, name, attributes in events(handle, str(path), {"term"}):
                 if kind == "text":
                     if parts is not None:
                         parts.append(name)

@@ -124,14 +124,14 @@ class TwoFiles(PairReader):
                 drop_row(ledger, "missing_side", f"{tgt}/{key}", text)
 
 
-def read_small(path: Path) -> bytes:
+def read_small(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
     """Return the bytes of a file that is held in memory.
 
     Raises:
         UserError: it is too large.
     """
     with path.open("rb") as file:
-        data = file.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise UserError(f"{path} has over {MAX_BYTES:,} bytes", fix="cut the file in two")
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise UserError(f"{path} has over {max_bytes:,} bytes", fix="cut the file in two")
     return data

@@ -42,7 +42,7 @@ class Xliff(UnitFile):
         codes: list[list[str]] = []
         marks: list[str] = []
         with open_xml(path) as handle:
-            for kind, name, attributes in events(handle, str(path)):
+            for kind, name, attributes in events(handle, str(path), _TEXTS):
                 if name in _SKIPPED and kind != "text":
                     skipped += 1 if kind == "start" else -1
                 elif skipped:

@@ -71,3 +71,24 @@ def test_a_manifest_of_another_program_does_not_count(tmp_path: Path) -> None:
     for content in ('{"name": "web page"}', "[1]", "x", "[" * 100_000):
         (tmp_path / manifest.FILE_NAME).write_text(content)
         inputs.check_output_place(tmp_path / "runs" / "m", [])
+
+
+@dataclass(frozen=True)
+class Named:
+    lang: str = "en"
+    lm: str = ""
+    corpora: tuple[str, ...] = ()
+
+
+@pytest.mark.parametrize(
+    "settings", [Named(lm="model"), Named(lm="pretrain:model"), Named(corpora=("other", "mod*"))]
+)
+def test_a_changed_output_is_refused_however_it_is_named(
+    settings: Named, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("model", "en"):
+        (published(Path(name)) / "model.pt").write_bytes(b"x" * (Path(name) / "model.pt").stat().st_size)
+    inputs.check_inputs_exist("", Named(corpora=("models", "en-sw")))  # a code of a language is no path
+    with pytest.raises(UserError, match=r"model\.pt was changed or damaged after 'pretrain' wrote it"):
+        inputs.check_inputs_exist("", settings)

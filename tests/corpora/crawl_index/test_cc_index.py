@@ -15,6 +15,7 @@ from tests.corpora.crawl import document
 from tests.corpora.crawl_index.dump import DUMP, Page, served, write_dump
 from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
+from xling.core.output import sealed
 from xling.core.settings import config
 from xling.corpora.common import ranges
 from xling.corpora.common.download import Patience
@@ -89,7 +90,7 @@ def test_the_rows_of_the_language_are_read_and_nothing_else(
     said = capsys.readouterr().err
     assert "12 rows of CC-MAIN-2024-22 match" in said
     assert "MB of clean text" in said
-    spent = json.loads(next(tmp_path.glob("cache/cc-index/*/spent.json")).read_text())["bytes"]
+    spent = sealed.read_json(next(tmp_path.glob("cache/cc-index/*/spent.json")))["bytes"]
     assert sum(spent.values()) == num_bytes
     assert ledger.notes[cc_index.RECORDS_NOTE] == spent["records"]
     assert not ledger.unaccounted_bytes()
@@ -424,3 +425,23 @@ def test_mistakes_are_told(tmp_path: Path, more: dict[str, Any], message: str) -
     with pytest.raises(UserError, match=message):
         run_local("corpus mono", settings(str(tmp_path), tmp_path, **more))
     assert not list(tmp_path.iterdir())
+
+
+def test_a_turned_bit_in_the_cache_is_noticed(dump: Path, tmp_path: Path) -> None:
+    first, counted = read(source(str(dump), tmp_path))
+    kept = [path for path in sorted(tmp_path.glob("cache/cc-index/*/**/*")) if path.is_file()]
+    assert {path.suffix for path in kept} >= {".npz", ".parquet", ".json", ".journal", ".gz", ".notes"}
+    assert len(kept) > 5
+    for path in kept:
+        whole = path.read_bytes()
+        for place in {len(whole) // 3, len(whole) // 2}:
+            content = bytearray(whole)
+            content[place] ^= 1
+            path.write_bytes(content)
+            try:
+                docs, ledger = read(source(str(dump), tmp_path))
+            except UserError as error:
+                assert path.name in error.given  # noqa: PT017 - it need not be raised
+            else:
+                assert docs == first or ledger.num_bytes != counted.num_bytes, path
+            path.write_bytes(whole)

@@ -10,7 +10,7 @@ import pytest
 from xling.core.errors import UserError
 from xling.corpora.nway import word_alignments
 from xling.corpora.nway.word_alignments import LinksConfig, words
-from xling.text.files.word_alignments import read_word_alignments
+from xling.text.files.word_alignments import FILE_NAME, read_word_alignments
 
 WORDS = {
     "eng_Latn": ["dog", "cat", "house", "river", "bread", "water", "king", "stone", "bird", "tree"],
@@ -34,6 +34,8 @@ def data(tmp_path: Path) -> Path:
 def test_words_of_one_meaning_are_linked(data: Path, tmp_path: Path) -> None:
     made = word_alignments.run(LinksConfig(data, tmp_path / "links", pairs=100))
     assert made.counts["pairs"] == {"de": 100, "zh": 100}
+    packed = (tmp_path / "links" / FILE_NAME).read_bytes()
+    assert packed[3:8] == bytes(5), "neither the name nor the time of the file"
     found = read_word_alignments(tmp_path / "links")
     assert {pair.lang for pair in found} == {"de", "zh"}
     assert [p.src for p in found if p.lang == "de"] == [p.src for p in found if p.lang == "zh"]

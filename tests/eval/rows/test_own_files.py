@@ -412,6 +412,12 @@ def test_what_was_read_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "not in the training rows, so never answered: X" in said
     assert "labels that differ by case alone: X, x" in said
     assert "1 of 2 test rows in sw stand in the training rows, too" in said
+    dev = written(tmp_path, "dev.tsv", "d\tx\nc\ty\ne\tx\n")
+    suite_of("classes", written(tmp_path, "sw.test.tsv", "d\tx\nz\tx\n"), train=train, dev=dev)
+    said = capsys.readouterr().err
+    assert "1 of 3 dev rows in en stand in the training rows, too" in said
+    assert "1 of 2 test rows in sw stand in the dev rows, too" in said
+    assert "test rows in sw stand in the training rows" not in said
 
 
 def test_the_list_shows_what_an_evaluation_can_read(tmp_path: Path) -> None:

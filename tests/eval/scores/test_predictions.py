@@ -71,6 +71,11 @@ def test_statistics_of_translations_are_kept_and_not_mistaken(tmp_path: Path) ->
     kept = sorted((path.parent / ".stats").iterdir())
     assert len(kept) == 4
     assert predictions.score_file(path, tmp_path) == first
+    for each in kept:  # the exponent of a statistic
+        content = bytearray(each.read_bytes())
+        content[128 + 7] ^= 1
+        each.write_bytes(content)
+    assert predictions.score_file(path, tmp_path) == first, "a turned bit is no statistic"
     assert first[0].value == pytest.approx(100)
     predictions.write(tmp_path / "p", origin, gold, ["x", "y"])
     assert predictions.score_file(path, tmp_path)[0].value < 1
@@ -299,3 +304,32 @@ def test_changed_answers_are_refused_and_another_order_is_not(world: Path, tmp_p
     facts.pop("answers")  # as files were written before
     frame.write_parquet(path, metadata=facts)
     assert predictions.score_file(path, world)[0].value == 100
+
+
+def test_any_turned_bit_of_a_prediction_file_changes_nothing_or_is_told(world: Path, tmp_path: Path) -> None:
+    path = saved(world, tmp_path, 12)
+    whole, score, origin = (
+        path.read_bytes(),
+        predictions.score_file(path, world),
+        predictions.read_origin(path),
+    )
+    for place in range(5, len(whole), 7):
+        content = bytearray(whole)
+        content[place] ^= 1 << place % 8
+        path.write_bytes(content)
+        try:
+            assert predictions.read_origin(path) == origin
+            assert predictions.score_file(path, world) == score
+        except UserError as error:
+            assert path.name in str(error)  # noqa: PT017 - it need not be raised
+
+
+def test_a_changed_baseline_is_refused(world: Path, tmp_path: Path) -> None:
+    saved(world, tmp_path / "run", 12)
+    baseline = tmp_path / "baseline.parquet"
+    compare.gate(GateConfig(tmp_path / "run", baseline, True, data=world))
+    metadata = pl.read_parquet_metadata(baseline)
+    rows = pl.read_parquet(baseline).with_columns(id=pl.lit("7"))
+    rows.write_parquet(baseline, metadata={name: metadata[name] for name in ("format", "answers")})
+    with pytest.raises(UserError, match="was changed or damaged"):
+        compare.gate(GateConfig(tmp_path / "run", baseline, data=world))

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
+from xling.core.languages import LANGUAGES
 from xling.core.output import manifest
 
 HUB_PREFIX, HUB_IMPORTER = "hf:", "xling.hub.cached:cached_checkpoint"
@@ -61,15 +62,16 @@ def check_inputs_exist(path_settings: str, cfg: Any) -> None:
 
 
 def _paths_in(settings: Any) -> Iterator[Path]:
-    """Yield what settings can name by a path, at any depth, without ``out``: a `Path`, or a part of a text with a /.
+    """Yield what settings can name by a path, at any depth, without ``out``: a `Path`, a text, or a part of one.
 
-    A glob names the files that match it.
+    A glob names the files that match it. A code of a language names no path: ``lang=en`` says nothing of a folder en.
     """
     if isinstance(settings, Path):
         yield settings
     elif isinstance(settings, str):
-        for text in {settings, *re.split("[,:=]", settings)} if "/" in settings else ():
-            yield from map(Path, glob(text) if has_magic(text) else [text])  # noqa: PTH207 - absolute globs
+        for text in {settings, *re.split("[,:=]", settings)} - {""}:
+            if "/" in text or not set(text.split("-")) <= LANGUAGES.keys():
+                yield from map(Path, glob(text) if has_magic(text) else [text])  # noqa: PTH207 - absolute globs
     elif dataclasses.is_dataclass(settings):
         values = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
         yield from _paths_in({name: value for name, value in values.items() if name != "out"})

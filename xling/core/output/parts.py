@@ -8,6 +8,7 @@ reuses these parts.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -17,12 +18,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from xling.core.output import atomic_swap, manifest
+from xling.core.output import atomic_swap, digests, manifest, sealed
 from xling.core.output.command_result import Answer
+from xling.core.output.sealed import DamagedError
+
+FACTS = "facts.json"
 
 
 @dataclass(frozen=True)
@@ -44,8 +49,22 @@ class Workspace:
         return Workspace(out.with_name(f".{out.name}.work") / hashlib.sha256(text.encode()).hexdigest()[:16])
 
     def part(self, phase: str, index: int) -> Path:
-        """Return the path of part ``index`` of ``phase``, which may not exist yet."""
-        return self.root / phase / f"{index:05d}"
+        """Return the path of part ``index`` of ``phase``, which may not exist yet.
+
+        Raises:
+            DamagedError: a file of it was changed or damaged after it was written.
+        """
+        folder = self.root / phase / f"{index:05d}"
+        with contextlib.suppress(FileNotFoundError):  # another process may delete what it needs no more
+            facts = folder / FACTS
+            for name, digest in _read_digests(facts, digests.identity(facts)).items():
+                if (path := folder / name).is_file() and digests.of_file(path) != digest:
+                    raise DamagedError(
+                        f"{path} was changed or damaged after it was written",
+                        "the parts of a build as they were written",
+                        f"delete {self.root} and run the same command again: the build begins again",
+                    )
+        return folder
 
     @contextmanager
     def write_part(self, phase: str, index: int) -> Iterator[Path]:
@@ -57,12 +76,18 @@ class Workspace:
         start, cpu_start = time.perf_counter(), time.process_time()
         try:
             yield temporary
-            resource_use = {
+            resource_use: dict[str, Any] = {
                 "seconds": round(time.perf_counter() - start, 3),
                 "cpu_seconds": round(time.process_time() - cpu_start, 3),
                 "peak_memory_mb": manifest.peak_memory_mb(),
             }
-            write_json(temporary / "facts.json", resource_use)
+            if digests.mode() != digests.NEVER:
+                resource_use["sha256"] = {
+                    str(path.relative_to(temporary)): digests.of_file(path)
+                    for path in sorted(temporary.rglob("*"))
+                    if path.is_file()
+                }
+            sealed.write_json(temporary / FACTS, resource_use)
             self._install(temporary, target)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -79,7 +104,7 @@ class Workspace:
         """Return wall and processor seconds of all parts together and the largest memory, by phase."""
         by_phase = {}
         for phase in sorted(p for p in self.root.iterdir() if p.is_dir()):
-            part_facts = [read_json(path) for path in sorted(phase.glob("[0-9]*/facts.json"))]
+            part_facts = [sealed.read_json(path) for path in sorted(phase.glob(f"[0-9]*/{FACTS}"))]
             by_phase[phase.name] = {
                 "parts": len(part_facts),
                 "seconds": round(sum(p["seconds"] for p in part_facts), 3),
@@ -93,6 +118,16 @@ class Workspace:
         for phase in phases:
             for path in sorted((self.root / phase).glob(f"*/{name}")):
                 path.unlink(missing_ok=True)
+
+
+@lru_cache(maxsize=1 << 16)
+def _read_digests(facts: Path, *identity: tuple[int, ...]) -> dict[str, str]:
+    """Return file -> SHA-256 of a part, read once; empty where nothing is compared."""
+    if digests.mode() == digests.NEVER:
+        return {}
+    fix = f"delete {facts.parents[2]} and run the same command again: the build begins again"
+    known: dict[str, str] = sealed.read_json(facts, fix).get("sha256", {})
+    return known
 
 
 _CODE_VARIABLE = "XLING_CODE_DIGEST"
