@@ -40,7 +40,7 @@ def run(cfg: ReportConfig) -> Answer:
         )
     inputs = [facts_file, *(path.parent for path in sorted(cfg.folder.glob("**/tables/manifest.json")))]
     out = cfg.folder / "report"
-    settings = {"code": source_version.digest()}
+    settings = {survey.CODE: source_version.digest()}
     if not manifest.up_to_date(out, STAGE, settings, inputs, replaceable=True):
         facts = json.loads(facts_file.read_text(encoding="utf-8"))
         sentences, tables = contents(cfg.folder, facts)
@@ -138,7 +138,7 @@ def _again(folder: Path, facts: Mapping[str, Any]) -> str:
     words = [
         f"{key}={_value(value)}"
         for key, value in record.config.items()
-        if value not in ("", [], None) and key != "out"
+        if value not in ("", [], None) and key not in ("out", survey.CODE)
     ]
     command = shlex.join(["xling", "language", *words, f"out={folder}"])
     digests = [f"# {digest} {path}" for path, digest in sorted(record.inputs.items())]

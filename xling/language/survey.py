@@ -17,8 +17,9 @@ import yaml
 
 from xling.core import languages
 from xling.core.errors import UserError
-from xling.core.output import manifest
+from xling.core.output import manifest, source_version
 from xling.core.output.command_result import Answer
+from xling.core.settings.config import to_dict
 from xling.eval.rows.suite import suites
 from xling.language.holdings import Holdings, look, shared_words
 from xling.language.plan import Plan, make_plan
@@ -26,6 +27,9 @@ from xling.language.settings import LanguageConfig
 from xling.pages.tabular import Table, to_markdown
 
 STAGE = "language survey"
+CODE = "code"
+"""Key of the digest of xling's code beside the settings of a survey."""
+RATE = "product_rate"
 PIPELINE_FILE = "pipeline.yaml"
 _ROUNDS, _SIZE = 5, 1024
 
@@ -40,14 +44,15 @@ def run(cfg: LanguageConfig) -> Answer:
         raise UserError(f"data={cfg.data} is not a folder", "a folder of text, translations and test sets")
     out = folder_of(cfg)
     inputs = [path for path in sorted(cfg.data.rglob("*")) if _is_input(path, Path(cfg.out))]
-    if not manifest.up_to_date(out, STAGE, replace(cfg, out=""), inputs, replaceable=True):
+    # Other code may survey otherwise. Steps whose settings stay the same are not made again.
+    settings = to_dict(replace(cfg, out="")) | {CODE: source_version.digest()}
+    if not manifest.up_to_date(out, STAGE, settings, inputs, replaceable=True):
+        rate = _rate_of(out) or product_rate()
         holdings = look(cfg.data, cfg.lang, cfg.source)
         _check_is_enough(cfg, holdings)
-        plan = make_plan(
-            cfg, holdings, {name: suites()[name].kind for name in holdings.suites}, product_rate()
-        )
-        with manifest.publish(out, STAGE, replace(cfg, out=""), inputs) as publication:
-            facts = _facts(cfg, holdings, plan)
+        plan = make_plan(cfg, holdings, {name: suites()[name].kind for name in holdings.suites}, rate)
+        with manifest.publish(out, STAGE, settings, inputs) as publication:
+            facts = _facts(cfg, holdings, plan) | {RATE: rate}
             _write(publication.path, cfg, plan, facts)
             publication.counts |= {"steps": len(plan.steps), "suites": len(holdings.suites)}
     facts = json.loads((out / "survey.json").read_text(encoding="utf-8"))
@@ -57,6 +62,15 @@ def run(cfg: LanguageConfig) -> Answer:
 def folder_of(cfg: LanguageConfig) -> Path:
     """Return the folder of the survey."""
     return Path(cfg.out) / "survey"
+
+
+def _rate_of(folder: Path) -> float:
+    """Return the rate that an earlier survey measured, so that a new one plans the same trainings; 0 without one."""
+    path = folder / "survey.json"
+    if manifest.may_overwrite() or not path.is_file():
+        return 0.0
+    rate: float = json.loads(path.read_text(encoding="utf-8")).get(RATE, 0.0)
+    return rate
 
 
 def product_rate() -> float:
