@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -20,14 +21,16 @@ from xling.eval.rows.protocols import training_suite
 from xling.eval.rows.suite import Suite, languages_at, load, suites
 from xling.eval.run.available import available
 from xling.eval.run.settings import EvalConfig
+from xling.text.words.features import WINDOW_PREFIX, split_tokens
 
-MAX_WORDS = 20_000
-"""Words of a language that are compared with those of another."""
+MAX_WORDS, MAX_TEXTS = 20_000, 5000
+"""Most frequent words of a language that are compared with those of another, and texts of a source they come from."""
+LEAST_LETTERS = 4
+"""Of a word: shorter ones are the same in languages that have nothing to do with each other."""
 _TEXT_ENDINGS = (".txt", ".xml")
 _COMPRESSIONS = (".gz", ".xz", ".zst", ".bz2")
 _SCORED = re.compile(r"(^|[._/-])(dev|devtest|test|valid|validation)([._/-]|$)")
 _BORDERS = re.compile(r"[._/-]")
-_WORD = re.compile(r"\w+")
 
 
 @dataclass
@@ -53,6 +56,10 @@ class Holdings:
     num_labels: dict[str, int] = field(default_factory=dict)
     own_labels: list[str] = field(default_factory=list)
     lacking: dict[str, str] = field(default_factory=dict)
+
+    def langs(self) -> list[str]:
+        """Return the languages with text, those with the most pairs first."""
+        return sorted({*self.pairs, *self.texts}, key=lambda code: (-self.num_pairs(code), code))
 
     def num_pairs(self, lang: str) -> int:
         """Return the rows that a language shares with the source language."""
@@ -90,13 +97,22 @@ def _find_pairs(holdings: Holdings, data: Path, lang: str, source: str) -> None:
         for code, texts in rows.texts.items():
             words = holdings.words.setdefault(code, Counter())
             if len(words) < MAX_WORDS and rows.source != "dictionary":
-                words.update(word for text in texts if text for word in _WORD.findall(text.lower()))
+                words.update(_words(itertools.islice(filter(None, texts), MAX_TEXTS)))
             if sources is not None and code != source:
                 both = sum(bool(text and other) for text, other in zip(texts, sources, strict=True))
                 holdings.pairs.setdefault(code, Counter())[rows.source] += both
     holdings.words = {
         code: Counter(dict(words.most_common(MAX_WORDS))) for code, words in holdings.words.items()
     }
+
+
+def _words(texts: Iterable[str]) -> Iterator[str]:
+    """Yield words of `LEAST_LETTERS` in lower case; windows of characters where a script has no spaces."""
+    for text in texts:
+        for token in split_tokens(text.lower()):
+            is_window = token.startswith(WINDOW_PREFIX) and token[1:2].isalpha()
+            if is_window or (len(token) >= LEAST_LETTERS and token[0].isalpha()):
+                yield token
 
 
 def _default_sources() -> tuple[str, ...]:
