@@ -57,10 +57,6 @@ class Holdings:
     own_labels: list[str] = field(default_factory=list)
     lacking: dict[str, str] = field(default_factory=dict)
 
-    def langs(self) -> list[str]:
-        """Return the languages with text, those with the most pairs first."""
-        return sorted({*self.pairs, *self.texts}, key=lambda code: (-self.num_pairs(code), code))
-
     def num_pairs(self, lang: str) -> int:
         """Return the rows that a language shares with the source language."""
         return sum(self.pairs.get(lang, Counter()).values())
@@ -215,6 +211,17 @@ def _of_name(below: Path, plain: str) -> Language | None:
     parts = [*below.parts[:-1], *_BORDERS.split(stem)]
     ends = [stem, parts[-1], *([below.parts[-2]] if len(below.parts) > 1 else [])]
     return next((lang for end in ends if (lang := _language(end))), None)
+
+
+def languages_named(data: Path) -> list[str]:
+    """Return the languages that the names of files say, those of the most files first; for messages."""
+    counts: Counter[str] = Counter()
+    for path in sorted(data.rglob("*")):
+        below, plain = path.relative_to(data), _plain_name(path.name)
+        if path.is_file() and not any(part.startswith(".") for part in below.parts):
+            found = _of_name(below, plain) or _of_name(below, f"{plain}.txt")
+            counts.update([found.code] if found else [])
+    return [code for code, _ in counts.most_common()]
 
 
 def _language(code: str, scheme: str = "") -> Language | None:

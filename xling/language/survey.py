@@ -21,7 +21,7 @@ from xling.core.output import manifest, source_version
 from xling.core.output.command_result import Answer
 from xling.core.settings.config import to_dict
 from xling.eval.rows.suite import suites
-from xling.language.holdings import Holdings, look, shared_words
+from xling.language.holdings import Holdings, languages_named, look, shared_words
 from xling.language.plan import Plan, make_plan
 from xling.language.settings import LanguageConfig
 from xling.pages.tabular import Table, to_markdown
@@ -29,6 +29,7 @@ from xling.pages.tabular import Table, to_markdown
 STAGE = "language survey"
 CODE = "code"
 """Key of the digest of xling's code beside the settings of a survey."""
+MAX_NAMED = 10
 RATE = "product_rate"
 PIPELINE_FILE = "pipeline.yaml"
 _ROUNDS, _SIZE = 5, 1024
@@ -93,9 +94,11 @@ def _is_input(path: Path, out: Path) -> bool:
 def _check_is_enough(cfg: LanguageConfig, holdings: Holdings) -> None:
     if cfg.lang in holdings.texts or cfg.lang in holdings.pairs or cfg.size:
         return
-    name = languages.get(cfg.lang).name
+    name, others = languages.get(cfg.lang).name, languages_named(cfg.data)
+    more = f" and {len(others) - MAX_NAMED} more" if len(others) > MAX_NAMED else ""
+    held = f"it has {', '.join(others[:MAX_NAMED])}{more}" if others else "no file there names a language"
     raise UserError(
-        f"{cfg.data} holds no text of {name} ({cfg.lang})",
+        f"{cfg.data} holds no text of {name} ({cfg.lang}): {held}",
         f"running text (news.{cfg.lang}.txt), or translations (a.{cfg.lang} beside a.{cfg.source})",
         f"bring {cfg.least} translated sentences or more, which train an encoder in minutes; the verses of a New "
         "Testament are 8,000. Or give size=20GB, which looks into Wikipedia and Common Crawl",
