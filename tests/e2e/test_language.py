@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,6 +20,7 @@ from xling.eval.rows.suite import load, suites
 from xling.eval.scores import predictions
 from xling.eval.scores.predictions import Origin
 from xling.language import closing_report, plan, survey
+from xling.language.body import shape_of
 from xling.language.holdings import Holdings, look
 from xling.language.plan import make_plan
 from xling.language.settings import LanguageConfig
@@ -91,6 +93,17 @@ def test_size_alone_asks_wikipedia_and_the_crawl(tmp_path: Path) -> None:
     steps = make_plan(cfg, Holdings(), {}, 1e11).steps
     assert steps["text_wo"]["config"]["source"] == ["wiki:", f"cc-index:{cfg.dump}"]
     assert "text_en" not in steps and "static" not in steps
+
+
+def test_a_body_that_is_none_is_told_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
+    for given, said in (
+        (f"hf:{tmp_path}", "is of the type gpt2; valid: bert"),
+        (f"hf:{tmp_path}/other", "no config.json there"),
+    ):
+        with pytest.raises(UserError, match=said):
+            shape_of(given)
+    assert shape_of("hf:owner/name") == {}
 
 
 def test_the_transformer_s_updates_fit_its_share_of_the_hours() -> None:
@@ -190,7 +203,22 @@ def test_what_would_help_most(
     assert "with labels of the language itself: 75.0" in sentences[2] and "so better: +25.0" in sentences[2]
 
 
-def test_the_whole_command_on_ciphers(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def body(tmp_path: Path) -> Path:
+    """A tiny BERT with random weights that reads letters, 2 x 32 in place of the recipe's 6 x 384."""
+    from transformers import BertConfig, BertForMaskedLM, BertTokenizer
+
+    letters = [*string.ascii_lowercase]
+    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *("##" + each for each in letters)]
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+    BertForMaskedLM(BertConfig(vocab_size=len(names), **sizes)).save_pretrained(tmp_path / "bert")
+    BertTokenizer(vocab={each: i for i, each in enumerate(names)}).save_pretrained(tmp_path / "bert")
+    return tmp_path / "bert"
+
+
+def test_the_whole_command_on_ciphers(
+    data: Path, body: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "out"
     words = ["language", "lang=German", f"data={data}", f"out={out}", "updates=60", "seeds=1", "hours=1"]
     words += [
@@ -198,6 +226,9 @@ def test_the_whole_command_on_ciphers(data: Path, tmp_path: Path, capsys: pytest
         "static.model.bits=12",
         "static_less.model.dim=32",
         "static_less.model.bits=12",
+        f"body=hf:{body}",
+        "transformer_model.train.updates=10",
+        "transformer_model.train.batch_tokens=512",
     ]
     assert cli.main([*words, "--dry-run"]) == 0
     shown = capsys.readouterr().out
@@ -210,6 +241,7 @@ def test_the_whole_command_on_ciphers(data: Path, tmp_path: Path, capsys: pytest
         and "Differences on" in report
         and "held_out" in report
     )
+    assert "transformer" in report and (out / "export" / "transformer" / "config.json").is_file()
     page = (out / "report" / "report.html").read_text(encoding="utf-8")
     assert "details/report.html" in page and "<h1>German: what was made</h1>" in page
     again = (out / "report" / "again.sh").read_text(encoding="utf-8")

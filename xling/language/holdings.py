@@ -27,6 +27,8 @@ MAX_WORDS, MAX_TEXTS = 20_000, 5000
 """Most frequent words of a language that are compared with those of another, and texts of a source they come from."""
 LEAST_LETTERS = 4
 """Of a word: shorter ones are the same in languages that have nothing to do with each other."""
+DICTIONARIES = ("bli",)
+"""Sources of aligned words, not of sentences."""
 _TEXT_ENDINGS = (".txt", ".xml")
 _COMPRESSIONS = (".gz", ".xz", ".zst", ".bz2")
 _SCORED = re.compile(r"(^|[._/-])(dev|devtest|test|valid|validation)([._/-]|$)")
@@ -88,15 +90,15 @@ def shared_words(holdings: Holdings, lang: str, other: str) -> float:
 
 def _find_pairs(holdings: Holdings, data: Path, lang: str, source: str) -> None:
     names = [own_files.NAME, *_default_sources()]
-    for rows in _with_progress(nway_sources.read(data, names, () if _has_named(data) else (lang, source))):
+    for name, rows in _with_progress(data, names, () if _has_named(data) else (lang, source)):
         sources = rows.texts.get(source)
         for code, texts in rows.texts.items():
             words = holdings.words.setdefault(code, Counter())
-            if len(words) < MAX_WORDS and rows.source != "dictionary":
+            if len(words) < MAX_WORDS and name not in DICTIONARIES:
                 words.update(_words(itertools.islice(filter(None, texts), MAX_TEXTS)))
             if sources is not None and code != source:
                 both = sum(bool(text and other) for text, other in zip(texts, sources, strict=True))
-                holdings.pairs.setdefault(code, Counter())[rows.source] += both
+                holdings.pairs.setdefault(code, Counter())[name] += both
     holdings.words = {
         code: Counter(dict(words.most_common(MAX_WORDS))) for code, words in holdings.words.items()
     }
@@ -122,11 +124,15 @@ def _has_named(data: Path) -> bool:
     return bool(nway_sources.files_of(data, list(nway_sources.SOURCES)))
 
 
-def _with_progress(rows: Iterator[nway_sources.Rows]) -> Iterator[nway_sources.Rows]:
+def _with_progress(
+    data: Path, names: Iterable[str], langs: tuple[str, ...]
+) -> Iterator[tuple[str, nway_sources.Rows]]:
+    """Yield the aligned rows with the name of their source."""
     with Progress("language survey", unit="rows") as progress:
-        for each in rows:
-            yield each
-            progress.update(len(next(iter(each.texts.values()))), each.source)
+        for name in names:
+            for rows in nway_sources.read(data, [name], langs):
+                yield name, rows
+                progress.update(len(next(iter(rows.texts.values()))), name)
 
 
 def _find_suites(holdings: Holdings, data: Path, lang: str, source: str) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 from xling.core import languages
 from xling.core.commands import pipeline
 from xling.core.settings import config
-from xling.language.holdings import Holdings, shared_words
+from xling.language.body import num_parameters, shape_of
+from xling.language.holdings import DICTIONARIES, Holdings, shared_words
 from xling.language.settings import LanguageConfig
 
 NUM_RELATIVES = 3
@@ -25,8 +26,6 @@ STATIC_SHARE, STATIC_MINUTES = 0.1, 24.0
 BODY_SHARE = 0.55
 ROWS_OF_AN_HOUR = 5000
 TRANSFORMER = "evening.yaml"
-BODY_PARAMETERS = 10.6e6
-"""Weights of the layers of the recipe's body, 6 x 384; an update costs 6 operations a weight and token."""
 EFFICIENCY = 0.5
 """Share of the product rate that training reaches with its teacher."""
 FIT: Mapping[str, dict[str, Any]] = {
@@ -86,7 +85,7 @@ def make_plan(cfg: LanguageConfig, holdings: Holdings, kinds: Mapping[str, str],
     if holdings.num_pairs(cfg.lang) >= cfg.least:
         _add_static(plan, cfg, holdings, suites, kinds)
         if cfg.body:
-            _add_transformer(plan, cfg, suites, kinds, product_rate)
+            _add_transformer(plan, cfg, holdings, suites, kinds, product_rate)
         else:
             plan.choose(
                 "Transformer", "none", "no body= was given; from random weights it stays at its controls here"
@@ -157,8 +156,9 @@ def _add_static(
             "config": settings,
         }
     plan.models["static"] = f"{cfg.out}/models/static"
-    if linked := [name for name in sources if name not in ("own", "dictionary", "udhr")]:
+    if linked := [name for name in sources if name not in (*DICTIONARIES, "udhr")]:
         links = {"data": str(cfg.data), "out": f"{cfg.out}/links", "source": cfg.source, "sources": linked}
+        links["langs"] = [cfg.lang, *plan.relatives]
         plan.steps["links"] = {"stage": "corpus links", "config": links}
     plan.choose(
         "training rows of a suite", f"{_most_rows(cfg):,}", f"{ROWS_OF_AN_HOUR:,} for each hour of hours="
@@ -242,12 +242,19 @@ def _step(settings: dict[str, Any], out: str, after: list[str], optional: bool =
 
 
 def _add_transformer(
-    plan: Plan, cfg: LanguageConfig, suites: list[str], kinds: Mapping[str, str], product_rate: float
+    plan: Plan,
+    cfg: LanguageConfig,
+    holdings: Holdings,
+    suites: list[str],
+    kinds: Mapping[str, str],
+    product_rate: float,
 ) -> None:
     """Add the steps of the recipe that train the model, and its scores."""
-    steps = _training_steps(cfg, plan)
+    steps = _training_steps(cfg, plan, holdings)
     trainings = {name: step for name, step in steps.items() if step["stage"] == "pretrain"}
-    tokens = cfg.hours * 3600 * BODY_SHARE * product_rate * EFFICIENCY / (6 * BODY_PARAMETERS)
+    # An update costs 6 operations a weight and token.
+    weights = max(num_parameters(step["config"]["model"]) for step in trainings.values())
+    tokens = cfg.hours * 3600 * BODY_SHARE * product_rate * EFFICIENCY / (6 * weights)
     total = sum(
         int(train["updates"]) * int(train["batch_tokens"])
         for train in map(_train_settings, trainings.values())
@@ -273,17 +280,19 @@ def _add_transformer(
     _add_export(plan, cfg, "transformer", last)
 
 
-def _training_steps(cfg: LanguageConfig, plan: Plan) -> dict[str, dict[str, Any]]:
+def _training_steps(cfg: LanguageConfig, plan: Plan, holdings: Holdings) -> dict[str, dict[str, Any]]:
     """Return the recipe's steps but for its scores; this plan's static encoder takes the place of the recipe's."""
     path = pipeline.RECIPES_FOLDER / TRANSFORMER
     raw = config.read_yaml(path)
-    out = f"{cfg.out}/transformer"
-    values = {
-        "data": str(cfg.data),
-        "body": cfg.body,
-        "out": out,
-        "langs": ",".join([cfg.lang, *plan.relatives]),
-    }
+    out, shape = f"{cfg.out}/transformer", shape_of(cfg.body)
+    plan.choose(
+        "shape of the Transformer",
+        ", ".join(f"{key} {value}" for key, value in shape.items()) or f"that of recipes/{TRANSFORMER}",
+        "that of the body" if shape else "the body is not here; STEP.model.dim= and the like change it",
+    )
+    by_lang = {code: _sources_of_sentences(holdings, code) for code in (cfg.lang, *plan.relatives)}
+    langs = [code for code, names in by_lang.items() if names]
+    values = {"data": str(cfg.data), "body": cfg.body, "out": out, "langs": ",".join(langs)}
     left_out = ("eval", "report", "corpus nway", "pretrain static")
     kept = {name: step for name, step in raw["steps"].items() if step["stage"] not in left_out}
     steps = {}
@@ -291,8 +300,18 @@ def _training_steps(cfg: LanguageConfig, plan: Plan) -> dict[str, dict[str, Any]
         after = [f"transformer_{each}" for each in step.get("after", []) if each in kept]
         after += ["static"] if "static" in step.get("after", []) else []
         replaced = _replaced(step, f"{out}/static", plan.models["static"])
+        if step["stage"] == "corpus pairs":
+            sources = sorted({name for names in by_lang.values() for name in names})
+            replaced["config"] |= {"source": cfg.source, "sources": sources}
+        if step["stage"] == "pretrain":
+            replaced["config"]["model"] |= shape
+            replaced["config"]["objectives"]["teach"]["source"] = cfg.source
         steps[f"transformer_{name}"] = {**replaced, "after": after}
     return steps
+
+
+def _sources_of_sentences(holdings: Holdings, code: str) -> list[str]:
+    return [name for name, rows in holdings.pairs.get(code, {}).items() if rows and name not in DICTIONARIES]
 
 
 def _train_settings(step: Mapping[str, Any]) -> dict[str, Any]:

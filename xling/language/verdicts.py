@@ -33,6 +33,8 @@ def verdicts(results: Sequence[Result], kinds: Mapping[str, str], models: Iterab
     names = set(models)
     if not any(each.system in names for each in results):
         yield "Nothing was scored: there is no model, or no test set of the language is there."
+    elif unscored := sorted(names - {each.system for each in results}):
+        yield f"Not scored, for no test set of the language is there: {', '.join(unscored)}."
     for suite in dict.fromkeys(each.suite for each in results):
         ranked = of_suite(results, suite)
         delivered = [each for each in ranked if each.system in names]
