@@ -137,7 +137,12 @@ def _again(folder: Path, facts: Mapping[str, Any]) -> str:
     record = manifest.read(folder / "survey")
     words = [
         f"{key}={_value(value)}"
-        for key, value in record.config.items()
+        for setting, given in record.config.items()
+        for key, value in (
+            ((f"{setting}.{name}", each) for name, each in given.items())
+            if isinstance(given, Mapping)
+            else ((setting, given),)
+        )
         if value not in ("", [], None) and key not in ("out", survey.CODE)
     ]
     command = shlex.join(["xling", "language", *words, f"out={folder}"])

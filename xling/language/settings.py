@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from xling.core import languages
@@ -32,6 +32,8 @@ class LanguageConfig:
         relatives: languages that are read beside it; empty chooses them by family, script and shared words.
         least: aligned rows below which no model is trained, and no relative read.
         seeds: seeds of fine-tuning.
+        cache: folder of downloads.
+        base_urls: ``wiki``, ``cc``, ``opus`` or ``opus_store`` -> a mirror's address or a local directory.
         updates: updates of the static encoder in place of its share of ``hours``; then a rerun makes the same bytes.
     """
 
@@ -47,6 +49,8 @@ class LanguageConfig:
     least: int = LEAST_PAIRS
     seeds: tuple[int, ...] = (1, 2, 3)
     updates: int = 0
+    cache: str = "runs/downloads"
+    base_urls: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check the settings and fill in ``out``.
