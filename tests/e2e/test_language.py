@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import string
 from collections import Counter
 from collections.abc import Iterable
@@ -242,6 +243,12 @@ def test_the_whole_command_on_ciphers(
         and "held_out" in report
     )
     assert "transformer" in report and (out / "export" / "transformer" / "config.json").is_file()
+    assert f"xling predict {out}/models/sib200 FILE lang=de" in report
+    text = tmp_path / "texts.txt"
+    text.write_text("kyvu bozo guzo\n", encoding="utf-8")
+    capsys.readouterr()
+    assert cli.main(["predict", str(out / "models" / "sib200"), str(text), "lang=de"]) == 0
+    assert json.loads(capsys.readouterr().out)["label"] in suites()["sib200"].labels
     page = (out / "report" / "report.html").read_text(encoding="utf-8")
     assert "details/report.html" in page and "<h1>German: what was made</h1>" in page
     again = (out / "report" / "again.sh").read_text(encoding="utf-8")

@@ -82,6 +82,8 @@ def contents(folder: Path, facts: Mapping[str, Any]) -> tuple[list[str], list[Ta
         sentences.append(f"Test sets that would say more: {', '.join(facts['lacking'])}.")
     for name, place in models.items():
         sentences.append(f"The model {name} is {place}: xling.load({place!r}).encode([...], lang={lang!r}).")
+    for suite, place in facts.get("labellers", {}).items():
+        sentences.append(f"Labels as in {suite} for texts in a file: xling predict {place} FILE lang={lang}.")
     tables = [_score_table(results, own, kinds), verdicts.table_of_gains(results, models)]
     return sentences, [*(table for table in tables if table.rows), *survey.tables(facts)]
 

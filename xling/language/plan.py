@@ -48,12 +48,14 @@ class Plan:
         choices: what was chosen, its value, and its rule.
         relatives: languages that are read beside the language itself.
         models: name of a model in the tables -> its folder.
+        labellers: suite -> folder of a model that labels texts.
     """
 
     steps: dict[str, dict[str, Any]] = field(default_factory=dict)
     choices: list[tuple[str, str, str]] = field(default_factory=list)
     relatives: list[str] = field(default_factory=list)
     models: dict[str, str] = field(default_factory=dict)
+    labellers: dict[str, str] = field(default_factory=dict)
 
     def choose(self, what: str, value: object, rule: str) -> None:
         """Note a choice."""
@@ -281,7 +283,18 @@ def _add_transformer(
         settings = {key: value for key, value in common.items() if key != "match"}
         settings |= {"systems": ["pretrained"], "checkpoints": models}
         plan.steps[f"{suite}_transformer"] = _step(settings, f"{cfg.out}/scores/transformer/{suite}", [last])
+        if kinds[suite] in FIT and suite in holdings.num_labels:
+            _add_labeller(plan, cfg, suite, num_rows, last)
     _add_export(plan, cfg, "transformer", last)
+
+
+def _add_labeller(plan: Plan, cfg: LanguageConfig, suite: str, num_rows: int, after: str) -> None:
+    """Add a model that labels texts, for `xling predict`; tables have the mean of all seeds, it has the first."""
+    plan.labellers[suite] = f"{cfg.out}/models/{suite}"
+    settings = {"suite": suite, "checkpoint": plan.models["transformer"], "out": plan.labellers[suite]}
+    settings |= {"data": str(cfg.data), "source": cfg.source, "train_rows": num_rows}
+    fit = TRANSFORMER_FIT | {"seed": cfg.seeds[0]}
+    plan.steps[f"{suite}_model"] = {"stage": "finetune", "after": [after], "config": settings | {"fit": fit}}
 
 
 def _training_steps(cfg: LanguageConfig, plan: Plan, holdings: Holdings) -> dict[str, dict[str, Any]]:
@@ -347,6 +360,6 @@ def _add_report(plan: Plan, cfg: LanguageConfig) -> None:
         }
     plan.steps["report"] = {
         "stage": "language report",
-        "after": ["details"] if scored else list(plan.steps),
+        "after": [*(["details"] if scored else plan.steps), *(f"{suite}_model" for suite in plan.labellers)],
         "config": {"folder": cfg.out},
     }

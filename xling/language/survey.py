@@ -146,6 +146,7 @@ def _facts(cfg: LanguageConfig, holdings: Holdings, plan: Plan) -> dict[str, Any
         "lacking": holdings.lacking,
         "choices": plan.choices,
         "models": plan.models,
+        "labellers": plan.labellers,
     }
 
 
