@@ -19,7 +19,7 @@ _ENOUGH_ROWS = 20_000
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a sample of an index says of all of it.
+    """Extrapolation from a sample of an index to all of it.
 
     Attributes:
         pages: of the language in the whole index.
@@ -49,22 +49,22 @@ def estimate(
     Raises:
         UserError: the index cannot be read.
     """
-    found: dict[tuple[str, str], Found] = {}
+    matches: dict[tuple[str, str], Found] = {}
     readers = {dump: PartReader(reader, folder / dump, wanted) for dump, _, _ in parts}
     with contextlib.suppress(SpentError):
         for dump, name, location in sorted(parts, key=lambda part: drawn(part[1], seed)):
             each = readers[dump].find(name, location)
             if each.footer_bytes:
-                found[dump, name] = each
-            if sum(len(hits.rows) for hits in found.values()) >= _ENOUGH_ROWS:
+                matches[dump, name] = each
+            if sum(len(hits.rows) for hits in matches.values()) >= _ENOUGH_ROWS:
                 break
-    pages = sum(len(hits.rows) for hits in found.values()) * len(parts) // max(1, len(found))
-    return Estimate(pages, int(pages * _mean_length(readers, found)), len(found), len(parts))
+    pages = sum(len(hits.rows) for hits in matches.values()) * len(parts) // max(1, len(matches))
+    return Estimate(pages, int(pages * _mean_length(readers, matches)), len(matches), len(parts))
 
 
-def _mean_length(readers: dict[str, PartReader], found: dict[tuple[str, str], Found]) -> float:
+def _mean_length(readers: dict[str, PartReader], matches: dict[tuple[str, str], Found]) -> float:
     """Return the mean bytes of the records of one row group, the usual ones where no byte is left to read them."""
-    for (dump, name), hits in found.items():
+    for (dump, name), hits in matches.items():
         for group in hits.matches():
             with contextlib.suppress(SpentError, ValueError, OSError):
                 lengths = readers[dump].rows_of(name, hits, group, (_LENGTH,))[_LENGTH].drop_nulls()

@@ -96,15 +96,15 @@ def _score_table(results: Sequence[Result], own: Sequence[Result], kinds: Mappin
         "Scores",
         (
             ("suite", ""),
-            ("kind", ""),
             ("system", ""),
-            ("metric", ""),
             ("score", ".1f"),
             ("from", ".1f"),
             ("to", ".1f"),
+            ("metric", ""),
+            ("kind", ""),
         ),
         tuple(
-            (each.suite, kinds.get(each.suite, ""), name, each.metric, each.value, each.low, each.high)
+            (each.suite, name, each.value, each.low, each.high, each.metric, kinds.get(each.suite, ""))
             for each, name in ordered
         ),
         (

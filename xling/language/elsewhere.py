@@ -1,4 +1,4 @@
-"""What lies elsewhere for a language: its Wikipedia, Common Crawl by a sample of its index, and corpora of OPUS.
+"""Sources elsewhere for a language: its Wikipedia, Common Crawl by a sample of its index, and corpora of OPUS.
 
 Nothing but lists, sizes and at most `SAMPLE_BYTES` of the index comes here. A place that cannot be reached is told.
 """
@@ -91,11 +91,11 @@ def _length(url: str) -> int | None:
 def _crawl(cfg: LanguageConfig) -> Iterator[Row]:
     source = open_source(f"cc-index:{cfg.dump}", _context(cfg))
     assert isinstance(source, CcIndex)
-    found = source.estimate()
-    clean = CLEAN_PER_RECORD_BYTE * found.record_bytes / 1e6
+    sampled = source.estimate()
+    clean = CLEAN_PER_RECORD_BYTE * sampled.record_bytes / 1e6
     amount = (
-        f"about {found.pages:,} pages, {found.record_bytes / 1e6:,.1f} MB of records; estimated from "
-        f"{found.parts_read:,} of {found.parts:,} parts of the index"
+        f"about {sampled.pages:,} pages, {sampled.record_bytes / 1e6:,.1f} MB of records; estimated from "
+        f"{sampled.parts_read:,} of {sampled.parts:,} parts of the index"
     )
     yield _row(cfg.dump, amount, clean, source.licence, f"read by this command, up to size={cfg.size}")
 

@@ -225,8 +225,8 @@ def languages_named(data: Path) -> list[str]:
     for path in sorted(data.rglob("*")):
         below, plain = path.relative_to(data), _plain_name(path.name)
         if path.is_file() and not any(part.startswith(".") for part in below.parts):
-            found = _of_name(below, plain) or _of_name(below, f"{plain}.txt")
-            counts.update([found.code] if found else [])
+            language = _of_name(below, plain) or _of_name(below, f"{plain}.txt")
+            counts.update([language.code] if language else [])
     return [code for code, _ in counts.most_common()]
 
 

@@ -1,4 +1,4 @@
-"""What is known of named sources and of languages that were served before: licences, and scores by rows.
+"""Licences of named sources, and scores of languages that were served before by their aligned rows.
 
 Licences are those of the data sets that docs/hour.md lays out; a file of the same place may have another one. Scores
 are those of docs/results.d/hour.md, by language, with the aligned rows that its encoders read.

@@ -1,4 +1,4 @@
-"""What the scores of a language say in words: what a model can be used for, which one, and what would help most.
+"""Scores of a language in words: what a model can be used for, which one, and what would help most.
 
 Words stand only where the 95 % interval of a paired difference carries them.
 """
