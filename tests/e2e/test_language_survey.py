@@ -49,7 +49,7 @@ def data(tmp_path: Path) -> Path:
 
 def config(data: Path, tmp_path: Path, base: str, **more: Any) -> LanguageConfig:
     urls = {"cc": base, "opus": f"{base}/api", "wiki": str(tmp_path / "site")}
-    places = {"out": str(tmp_path / "out"), "cache": str(tmp_path / "cache")}
+    places: dict[str, Any] = {"out": str(tmp_path / "out"), "cache": str(tmp_path / "cache")}
     return LanguageConfig(lang="sw", data=data, dump=DUMP, base_urls=urls, **places, **more)
 
 

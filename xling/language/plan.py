@@ -291,7 +291,11 @@ def _add_transformer(
 def _add_labeller(plan: Plan, cfg: LanguageConfig, suite: str, num_rows: int, after: str) -> None:
     """Add a model that labels texts, for `xling predict`; tables have the mean of all seeds, it has the first."""
     plan.labellers[suite] = f"{cfg.out}/models/{suite}"
-    settings = {"suite": suite, "checkpoint": plan.models["transformer"], "out": plan.labellers[suite]}
+    settings: dict[str, Any] = {
+        "suite": suite,
+        "checkpoint": plan.models["transformer"],
+        "out": plan.labellers[suite],
+    }
     settings |= {"data": str(cfg.data), "source": cfg.source, "train_rows": num_rows}
     fit = TRANSFORMER_FIT | {"seed": cfg.seeds[0]}
     plan.steps[f"{suite}_model"] = {"stage": "finetune", "after": [after], "config": settings | {"fit": fit}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,7 +33,7 @@ def minutes_of(
         (num_parameters(step["config"]["model"]) for step in steps.values() if step["stage"] == "pretrain"),
         default=0,
     )
-    seconds: Counter[str] = Counter()
+    seconds: defaultdict[str, float] = defaultdict(float)
     for step in steps.values():
         stage, cfg = step["stage"], step["config"]
         part, spent = "other steps", 0.0
