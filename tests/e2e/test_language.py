@@ -142,6 +142,21 @@ def facts_of(data: Path, **models: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def test_translations_are_sought_where_both_sides_have_text() -> None:
+    text = {"sw": ["text:a.sw.txt"], "en": ["text:a.en.txt"]}
+    holdings = Holdings(texts=text, pairs={"sw": {"own": 900}})  # type: ignore[dict-item]
+    cfg = LanguageConfig(lang="sw", data=Path("data"))
+    steps = make_plan(cfg, holdings, {}, 1e11).steps
+    mined = steps["mined"]
+    assert mined["config"]["src"] == f"{steps['text_sw']['config']['out']}/sw.{plan.EXPORT}"
+    assert steps["text_en"]["config"]["export"] == plan.EXPORT and "mined" in steps["report"]["after"]
+    made = pipeline.Pipeline({name: pipeline.Step(**each) for name, each in steps.items()})
+    for name in made.steps:
+        made.settings(name)
+    del holdings.texts["en"]
+    assert "mined" not in make_plan(cfg, holdings, {}, 1e11).steps
+
+
 @pytest.mark.parametrize(
     ("model", "control", "said"),
     [
@@ -151,7 +166,7 @@ def facts_of(data: Path, **models: str) -> dict[str, Any]:
         ([range(5)], range(10, 40), "Do not use it to sort texts by subject yet: -62.5 points ("),
         # The mean of the seeds is far above the control, but they disagree.
         ([range(40), range(8), range(40)], range(14), "It is not shown that it helps"),
-        # All rows differ alike: the interval is that of both scores.
+        # All rows differ alike: Wilson's interval of no row in 40 stands there.
         ([range(40)], [], "+100.0 points (+91.2 to +100.0) against ngram"),
         ([[]], [], "+0.0 points (-8.8 to +8.8) against"),
     ],
@@ -244,6 +259,7 @@ def test_the_whole_command_on_ciphers(
     )
     assert "transformer" in report and (out / "export" / "transformer" / "config.json").is_file()
     assert f"xling predict {out}/models/sib200 FILE lang=de" in report
+    assert "sentences in which words of both languages alternate" in report
     text = tmp_path / "texts.txt"
     text.write_text("kyvu bozo guzo\n", encoding="utf-8")
     capsys.readouterr()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest, source_version
 from xling.core.output.command_result import Answer
 from xling.language import survey, verdicts
+from xling.language.plan import MINED, SWITCHED
 from xling.language.results import OWN_LABELS, Result, results_of
 from xling.language.settings import ReportConfig
 from xling.pages import page
@@ -39,6 +40,9 @@ def run(cfg: ReportConfig) -> Answer:
             "xling language lang=CODE data=FOLDER",
         )
     inputs = [facts_file, *(path.parent for path in sorted(cfg.folder.glob("**/tables/manifest.json")))]
+    inputs += [
+        place for name in (MINED, SWITCHED) if manifest.stage_of(place := cfg.folder / "corpora" / name)
+    ]
     out = cfg.folder / "report"
     settings = {survey.CODE: source_version.digest()}
     if not manifest.up_to_date(out, STAGE, settings, inputs, replaceable=True):
@@ -84,8 +88,24 @@ def contents(folder: Path, facts: Mapping[str, Any]) -> tuple[list[str], list[Ta
         sentences.append(f"The model {name} is {place}: xling.load({place!r}).encode([...], lang={lang!r}).")
     for suite, place in facts.get("labellers", {}).items():
         sentences.append(f"Labels as in {suite} for texts in a file: xling predict {place} FILE lang={lang}.")
+    sentences += _also_made(folder)
     tables = [_score_table(results, own, kinds), verdicts.table_of_gains(results, models)]
     return sentences, [*(table for table in tables if table.rows), *survey.tables(facts)]
+
+
+def _also_made(folder: Path) -> Iterator[str]:
+    """Say what lies below ``corpora`` beside clean text."""
+    place = folder / "corpora" / MINED
+    if manifest.stage_of(place):
+        number = manifest.read(place).counts["pairs"]
+        yield (
+            f"{place} has {number:,} candidates for translations, found in running text by the static encoder. Nobody "
+            "has read them: look at a sample, and raise mined.threshold= if it is bad."
+        )
+    place = folder / "corpora" / SWITCHED
+    if manifest.stage_of(place):
+        number = manifest.read(place).counts["sentences"]
+        yield f"{place} has {number:,} sentences in which words of both languages alternate."
 
 
 def _score_table(results: Sequence[Result], own: Sequence[Result], kinds: Mapping[str, str]) -> Table:

@@ -25,6 +25,11 @@ LESS = 0.75
 """Share of the text or of the labels that is left to measure what more of them would bring."""
 STATIC_SHARE, STATIC_MINUTES = 0.1, 24.0
 BODY_SHARE = 0.55
+SWITCHED_PAIRS = 5000
+"""Of each source: aligning the words of so many takes about a minute."""
+EXPORT = "txt"
+MINED, SWITCHED = "mined", "switched"
+"""Steps, and the folders below ``corpora`` that they write."""
 ROWS_OF_AN_HOUR = 5000
 TRANSFORMER = "evening.yaml"
 FIT: Mapping[str, dict[str, Any]] = {
@@ -128,6 +133,8 @@ def _add_corpora(plan: Plan, cfg: LanguageConfig, holdings: Holdings) -> None:
         uris = [*holdings.texts.get(code, ()), *(remote if code == cfg.lang else ())]
         if uris:
             settings: dict[str, Any] = {"lang": code, "source": uris, "out": f"{cfg.out}/corpora/{code}"}
+            if code in (cfg.lang, cfg.source):
+                settings["export"] = EXPORT
             if leaks:
                 settings["settings"] = {"contamination": {"leaks": f"{cfg.out}/leaks"}}
             if remote and code == cfg.lang:
@@ -170,12 +177,49 @@ def _add_static(
     )
     for suite in suites:
         _add_static_scores(plan, cfg, holdings, suite, kinds[suite])
+    _add_mining(plan, cfg)
+    _add_switched(plan, cfg, holdings)
     held_out = {"retrieval": [f"{cfg.out}/rows/held_out"], "name": "held_out", **SEARCH}
     held_out |= {"checkpoints": [f"static={plan.models['static']}"], "systems": ["pretrained", "random"]}
     plan.steps["held_out"] = _step(
         held_out, f"{cfg.out}/scores/static/held_out", ["rows", "static"], optional=False
     )
     _add_export(plan, cfg, "static", "static")
+
+
+def _add_mining(plan: Plan, cfg: LanguageConfig) -> None:
+    """Add the search for translations in the running text of both sides, if both are there."""
+    sides = [f"text_{code}" for code in (cfg.lang, cfg.source)]
+    if all(side in plan.steps for side in sides):
+        src, tgt = (f"{cfg.out}/corpora/{code}/{code}.{EXPORT}" for code in (cfg.lang, cfg.source))
+        settings = {
+            "pair": f"{cfg.lang}-{cfg.source}",
+            "src": src,
+            "tgt": tgt,
+            "out": f"{cfg.out}/corpora/{MINED}",
+        }
+        settings["checkpoint"] = plan.models["static"]
+        plan.steps[MINED] = {"stage": "mine", "after": [*sides, "static"], "config": settings}
+
+
+def _add_switched(plan: Plan, cfg: LanguageConfig, holdings: Holdings) -> None:
+    """Add text in which words of both languages alternate, made from their word alignment."""
+    if not (sources := _sources_of_sentences(holdings, cfg.lang)):
+        return
+    pair, made = f"{cfg.source}-{cfg.lang}", f"{cfg.out}/aligned"
+    texts: dict[str, Any] = {"data": str(cfg.data), "out": f"{made}/pairs", "source": cfg.source}
+    texts["limit"] = SWITCHED_PAIRS
+    src, tgt = (f"{made}/pairs/{pair}/train.{code}" for code in (cfg.source, cfg.lang))
+    switch = {"pair": pair, "source": [f"{made}/words"], "out": f"{cfg.out}/corpora/{SWITCHED}"}
+    plan.steps |= {
+        "pairs": {"stage": "corpus pairs", "config": {**texts, "langs": [cfg.lang], "sources": sources}},
+        "words": {
+            "stage": "align",
+            "after": ["pairs"],
+            "config": {"pair": pair, "src": src, "tgt": tgt, "out": f"{made}/words"},
+        },
+        SWITCHED: {"stage": "corpus codeswitch", "after": ["words"], "config": switch},
+    }
 
 
 def _add_static_scores(plan: Plan, cfg: LanguageConfig, holdings: Holdings, suite: str, kind: str) -> None:
@@ -362,8 +406,9 @@ def _add_report(plan: Plan, cfg: LanguageConfig) -> None:
                 "title": f"All scores: {name}",
             },
         }
+    also = (MINED, SWITCHED, *(f"{suite}_model" for suite in plan.labellers))
     plan.steps["report"] = {
         "stage": "language report",
-        "after": [*(["details"] if scored else plan.steps), *(f"{suite}_model" for suite in plan.labellers)],
+        "after": [*(["details"] if scored else plan.steps), *(each for each in also if each in plan.steps)],
         "config": {"folder": cfg.out},
     }
