@@ -206,17 +206,17 @@ def _add_switched(plan: Plan, cfg: LanguageConfig, holdings: Holdings) -> None:
     """Add text in which words of both languages alternate, made from their word alignment."""
     if not (sources := _sources_of_sentences(holdings, cfg.lang)):
         return
-    pair, made = f"{cfg.source}-{cfg.lang}", f"{cfg.out}/aligned"
-    texts: dict[str, Any] = {"data": str(cfg.data), "out": f"{made}/pairs", "source": cfg.source}
+    pair, folder = f"{cfg.source}-{cfg.lang}", f"{cfg.out}/aligned"
+    texts: dict[str, Any] = {"data": str(cfg.data), "out": f"{folder}/pairs", "source": cfg.source}
     texts["limit"] = SWITCHED_PAIRS
-    src, tgt = (f"{made}/pairs/{pair}/train.{code}" for code in (cfg.source, cfg.lang))
-    switch = {"pair": pair, "source": [f"{made}/words"], "out": f"{cfg.out}/corpora/{SWITCHED}"}
+    src, tgt = (f"{folder}/pairs/{pair}/train.{code}" for code in (cfg.source, cfg.lang))
+    switch = {"pair": pair, "source": [f"{folder}/words"], "out": f"{cfg.out}/corpora/{SWITCHED}"}
     plan.steps |= {
         "pairs": {"stage": "corpus pairs", "config": {**texts, "langs": [cfg.lang], "sources": sources}},
         "words": {
             "stage": "align",
             "after": ["pairs"],
-            "config": {"pair": pair, "src": src, "tgt": tgt, "out": f"{made}/words"},
+            "config": {"pair": pair, "src": src, "tgt": tgt, "out": f"{folder}/words"},
         },
         SWITCHED: {"stage": "corpus codeswitch", "after": ["words"], "config": switch},
     }
