@@ -22,7 +22,7 @@ from xling.corpora.crawl_index.part import DIGEST, SCHEMA, Found, PartReader, Wa
 from xling.corpora.crawl_index.selection import drawn
 
 T = TypeVar("T")
-_RECORD_BYTES, _SMALL_RECORD_BYTES = 20_000, 2_000  # usual, and lowest mean, of records not known yet
+RECORD_BYTES, _SMALL_RECORD_BYTES = 20_000, 2_000  # usual, and lowest mean, of records not known yet
 _INDEX_SHARE = 0.5  # of the bytes that may come: what the language columns may take
 _DIGEST_SHARE = (
     0.1  # of records that are copies: where bytes are scarce, a digest is read if it costs less than these
@@ -148,7 +148,7 @@ class DumpIndex:
             columns = each.columns(False, self._with_hosts)
             if scarce and DIGEST in group.columns:
                 cheaper = each.cost(group.number, columns)
-                if group.cost - cheaper > _DIGEST_SHARE * _RECORD_BYTES * group.num_matches:
+                if group.cost - cheaper > _DIGEST_SHARE * RECORD_BYTES * group.num_matches:
                     yield _Group(group.part, group.dump, group.number, group.num_matches, columns, cheaper)
                     continue
             yield group

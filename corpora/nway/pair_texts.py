@@ -29,8 +29,8 @@ class PairsConfig:
         data: folder of the aligned text; its layout is in docs/hour.md.
         out: directory to publish.
         source: language of one side of every pair.
-        langs: the other languages; empty for all that have at least ``least`` pairs.
-        sources: names in `xling.corpora.nway.sources.SOURCES`.
+        langs: the other languages; empty for all that have at least ``least`` pairs. The source ``own`` needs it.
+        sources: names in `xling.corpora.nway.sources.SOURCES`, or ``own`` for one's own files.
         limit: maximum number of pairs of a language from one source, drawn at random; 0 for all.
         least: minimum number of pairs of a language; those with fewer are left out and counted.
         max_chars: maximum characters of a side; longer pairs are dropped and counted.
@@ -57,7 +57,7 @@ def run(cfg: PairsConfig) -> manifest.Manifest:
     for name, low in (("limit", 0), ("least", 1), ("max_chars", 1)):
         if getattr(cfg, name) < low:
             raise UserError(f"{name}={getattr(cfg, name)}", f"a whole number from {low}")
-    inputs = nway_sources.files_of(cfg.data, cfg.sources)
+    inputs = nway_sources.files_of(cfg.data, cfg.sources, cfg.out)
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         return done
     pairs, dropped = _collect(cfg)
@@ -96,8 +96,9 @@ def _collect(cfg: PairsConfig) -> tuple[dict[str, list[tuple[str, str]]], Counte
     """Return the pairs of every language, and how many were dropped for which reason."""
     by_source: dict[tuple[str, str], dict[tuple[str, str], None]] = {}
     dropped: Counter[str] = Counter()
+    wanted = (cfg.source, *cfg.langs) if cfg.langs else ()
     with Progress(STAGE, unit="rows") as progress:
-        for rows in nway_sources.read(cfg.data, cfg.sources):
+        for rows in nway_sources.read(cfg.data, cfg.sources, wanted, cfg.out):
             own = rows.texts.get(cfg.source)
             for lang in rows.texts if own is not None else ():
                 if lang == cfg.source or (cfg.langs and lang not in cfg.langs):

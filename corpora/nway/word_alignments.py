@@ -35,7 +35,8 @@ class LinksConfig:
         data: folder of the aligned text; its layout is in docs/hour.md.
         out: directory to publish.
         source: language whose words are aligned with those of the others.
-        sources: names in `xling.corpora.nway.sources.SOURCES`.
+        langs: the only other languages to read; all without it. The source ``own`` needs it.
+        sources: names in `xling.corpora.nway.sources.SOURCES`, or ``own`` for one's own files.
         pairs: maximum number of texts of each language, the same from every source as far as they go.
         max_words: maximum words of a text; longer ones are dropped.
         aligner: settings of the word aligner.
@@ -44,6 +45,7 @@ class LinksConfig:
     data: Path
     out: Path
     source: Lang = "en"
+    langs: tuple[Lang, ...] = ()
     sources: tuple[str, ...] = ("bible", "seed", "mafand", "nli", "multi30k")
     pairs: int = 1500
     max_words: int = 40
@@ -61,11 +63,12 @@ def run(cfg: LinksConfig) -> manifest.Manifest:
     for name in ("pairs", "max_words"):
         if getattr(cfg, name) < 1:
             raise UserError(f"{name}={getattr(cfg, name)}", "a whole number from 1")
-    inputs = nway_sources.files_of(cfg.data, cfg.sources)
+    inputs = nway_sources.files_of(cfg.data, cfg.sources, cfg.out)
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         return done
     texts: dict[str, dict[str, list[tuple[list[str], list[str]]]]] = {}
-    for rows in nway_sources.read(cfg.data, cfg.sources):
+    wanted = (cfg.source, *cfg.langs) if cfg.langs else ()
+    for rows in nway_sources.read(cfg.data, cfg.sources, wanted, cfg.out):
         for lang in rows.texts:
             if lang != cfg.source and cfg.source in rows.texts:
                 pairs = list(_drawable_pairs(rows, lang, cfg))

@@ -25,6 +25,7 @@ from xling.corpora.common.ranges import CONNECTIONS, Limits, RangeReader
 from xling.corpora.crawl_index import cld2, hosts, records, selection
 from xling.corpora.crawl_index.dump_index import DumpIndex, IndexRows
 from xling.corpora.crawl_index.part import Wanted
+from xling.corpora.crawl_index.sample import Estimate, estimate
 from xling.corpora.crawl_index.selection import Request, Selection
 from xling.corpora.crawl_index.settings import AUTO
 from xling.corpora.sources.cc import DUMP_NAME, CommonCrawl, listed_paths
@@ -36,7 +37,7 @@ PREFIX = "cc-index:"
 INDEX_NOTE, RECORDS_NOTE = "bytes read of Common Crawl's index", "bytes read of Common Crawl's records"
 _LEFT_OUT = "rows of Common Crawl's index left out: "
 # Bytes of clean text for a byte of a compressed record: a guess that has not been measured on the real crawl.
-_CLEAN_PER_RECORD_BYTE = 0.1
+CLEAN_PER_RECORD_BYTE = 0.1
 _PLANNED_SHARE = 0.98  # of the bytes for records; the others are for requests that have to be repeated
 _SUBSET = "/subset=warc/"
 
@@ -115,12 +116,7 @@ class CcIndex(Warc):
             UserError: the index cannot be read, or the language cannot be identified where it has to be.
         """
         settings, notes = self.context.index, Counter[str]()
-        parts = [
-            (dump, path.rpartition("/")[2], self._location(path))
-            for dump in self._dumps
-            for path in listed_paths(self.context, dump, "cc-index-table.paths.gz")
-            if _SUBSET in f"/{path}"
-        ]
+        parts = self._parts()
         table = hosts.read_table(Path(self._hosts)) if self._hosts not in ("", AUTO) else None
         with self._reader() as reader:
             folder = self._folder.parent / f"index-{self._key()}"
@@ -147,6 +143,26 @@ class CcIndex(Warc):
         read.notes.update(chosen.left_out)
         self._announce(read, index_bytes, chosen)
         return self._saved(chosen, +read.notes, index_bytes)
+
+    def _parts(self) -> list[tuple[str, str, str]]:
+        """Return dump, name and location of every part of the index."""
+        return [
+            (dump, path.rpartition("/")[2], self._location(path))
+            for dump in self._dumps
+            for path in listed_paths(self.context, dump, "cc-index-table.paths.gz")
+            if _SUBSET in f"/{path}"
+        ]
+
+    def estimate(self) -> Estimate:
+        """Return how many pages there are, from a sample of the index within the limits.
+
+        Raises:
+            UserError: the index cannot be read.
+        """
+        parts = self._parts()
+        with self._reader() as reader:
+            folder = self._folder.parent / f"index-{self._key()}"
+            return estimate(parts, reader, folder, self._wanted, self.context.seed)
 
     def _left(self, index_bytes: int, batches: list[list[Request]]) -> int:
         """Return the bytes for further records, 0 for any number."""
@@ -199,7 +215,7 @@ class CcIndex(Warc):
         """Say what the index holds and what its records will cost."""
         limit = self.context.index.num_bytes
         requests = sum(map(len, chosen.batches))
-        clean = _CLEAN_PER_RECORD_BYTE * chosen.num_bytes
+        clean = CLEAN_PER_RECORD_BYTE * chosen.num_bytes
         lines = [
             f"{self.context.lang}: {len(read.table):,} rows of {', '.join(self._dumps)} match",
             f"  index: {readable_size(index_bytes)} of {read.num_parts:,} parts; records: {chosen.num_records:,}, "

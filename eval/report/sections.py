@@ -385,7 +385,7 @@ def _sampling_amounts(artifact: Artifact) -> Iterator[tuple[str, str, Mapping[st
         total = sum(counts["chars"].values())
         yield (
             artifact.path.name, "characters",
-            {lang: (n, round(total * counts["shares"][lang])) for lang, n in counts["chars"].items()},
+            {lang: (n, round(total * counts["shares"].get(lang, 0.0))) for lang, n in counts["chars"].items()},
         )  # fmt: skip
     mixture: Mapping[str, Any] = counts.get("mixture", {})
     by_objective: dict[str, dict[str, tuple[int, int]]] = {}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import string
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,11 @@ from xling import cli
 from xling.core.commands import pipeline
 from xling.core.errors import UserError
 from xling.core.output import manifest, source_version
+from xling.eval.rows.suite import load, suites
+from xling.eval.scores import predictions
+from xling.eval.scores.predictions import Origin
 from xling.language import closing_report, plan, survey
+from xling.language.body import shape_of
 from xling.language.holdings import Holdings, look
 from xling.language.plan import make_plan
 from xling.language.settings import LanguageConfig
@@ -94,6 +100,17 @@ def test_size_alone_asks_wikipedia_and_the_crawl(tmp_path: Path) -> None:
     assert "text_en" not in steps and "static" not in steps
 
 
+def test_a_body_that_is_none_is_told_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
+    for given, said in (
+        (f"hf:{tmp_path}", "is of the type gpt2; valid: bert"),
+        (f"hf:{tmp_path}/other", "no config.json there"),
+    ):
+        with pytest.raises(UserError, match=said):
+            shape_of(given)
+    assert shape_of("hf:owner/name") == {}
+
+
 def test_the_transformer_s_updates_fit_its_share_of_the_hours() -> None:
     holdings = Holdings(pairs={"sw": {"bible": 9000}}, suites=["sib200"])  # type: ignore[dict-item]
     updates = {}
@@ -112,50 +129,98 @@ def test_the_transformer_s_updates_fit_its_share_of_the_hours() -> None:
     assert updates[1000.0] == own
 
 
-def results(folder: Path, place: str, **values: tuple[float, float, float]) -> None:
-    rows: list[dict[str, Any]] = [
-        {
-            "suite": "sib200", "lang": "sw", "metric": "accuracy", "value": value, "n": 9, "seed": seed,
-            "system": system, "low": low, "high": high,
-        }
-        for system, (value, low, high) in values.items()
-        for seed in (1, 2)
-    ]  # fmt: skip
-    path = folder / place / "tables" / "scores.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps({"format": "xling-scores 1", "scores": rows}), encoding="utf-8")
+def answer(folder: Path, data: Path, system: str, right: Iterable[int], seed: int = 1) -> None:
+    """Write a system's answers to the 40 German rows of SIB-200, right on some of them."""
+    suite, chosen = suites()["sib200"], set(right)
+    rows = load(suite, "de", "test", data)
+    wrong = {label: next(each for each in suite.labels if each != label) for label in suite.labels}
+    answers = [row.label if i in chosen else wrong[row.label] for i, row in enumerate(rows)]
+    predictions.write(folder / "predictions", Origin("sib200", "de", "test", system, seed), rows, answers)
 
 
-FACTS = {
-    "lang": "sw", "source": "en", "models": {"static": "models/static"}, "languages": [], "choices": [], "lacking": {},
-    "suites": {"sib200": {"kind": "classify", "licence": "", "training_rows": 9, "own_labels": False}},
-}  # fmt: skip
+def facts_of(data: Path, **models: str) -> dict[str, Any]:
+    suite = {"kind": "classify", "licence": "", "training_rows": 9, "own_labels": False}
+    return {
+        "lang": "de", "source": "en", "data": str(data), "models": models, "languages": [], "choices": [],
+        "lacking": {}, "suites": {"sib200": suite},
+    }  # fmt: skip
+
+
+def test_translations_are_sought_where_both_sides_have_text() -> None:
+    text = {"sw": ["text:a.sw.txt"], "en": ["text:a.en.txt"]}
+    holdings = Holdings(texts=text, pairs={"sw": {"own": 900}})  # type: ignore[dict-item]
+    cfg = LanguageConfig(lang="sw", data=Path("data"))
+    steps = make_plan(cfg, holdings, {}, 1e11).steps
+    mined = steps["mined"]
+    assert mined["config"]["src"] == f"{steps['text_sw']['config']['out']}/sw.{plan.EXPORT}"
+    assert steps["text_en"]["config"]["export"] == plan.EXPORT and "mined" in steps["report"]["after"]
+    made = pipeline.Pipeline({name: pipeline.Step(**each) for name, each in steps.items()})
+    for name in made.steps:
+        made.settings(name)
+    del holdings.texts["en"]
+    assert "mined" not in make_plan(cfg, holdings, {}, 1e11).steps
 
 
 @pytest.mark.parametrize(
     ("model", "control", "said"),
     [
-        ((60.0, 55.0, 65.0), (40.0, 35.0, 45.0), "It can be used to sort texts by subject"),
-        ((44.0, 40.0, 48.0), (40.0, 35.0, 45.0), "the intervals overlap"),
-        ((39.0, 36.0, 42.0), (40.0, 35.0, 45.0), "Do not use the model"),
+        ([range(36)], range(16), "accuracy 90.0 (79.5 to 97.8). It can be used to sort texts by subject"),
+        ([range(16)], range(2), "It helps to sort texts by subject, but a person has to check each answer: +35.0"),
+        ([range(18, 40)], range(20), "It is not shown that it helps to sort texts by subject: +5.0 points ("),
+        ([range(5)], range(10, 40), "Do not use it to sort texts by subject yet: -62.5 points ("),
+        # The mean of the seeds is far above the control, but they disagree.
+        ([range(40), range(8), range(40)], range(14), "It is not shown that it helps"),
+        # All rows differ alike: Wilson's interval of no row in 40 stands there.
+        ([range(40)], [], "+100.0 points (+91.2 to +100.0) against ngram"),
+        ([[]], [], "+0.0 points (-8.8 to +8.8) against"),
+    ],
+)  # fmt: skip
+def test_words_follow_the_interval_of_the_difference(
+    data: Path, tmp_path: Path, model: list[Iterable[int]], control: Iterable[int], said: str
+) -> None:
+    for seed, right in enumerate(model):
+        answer(tmp_path / "scores" / "static", data, "static", right, seed)
+    answer(tmp_path / "scores" / "static", data, "ngram", control, -1)
+    answer(tmp_path / "scores" / "static", data, "random", [], -1)
+    sentences, tables = closing_report.contents(tmp_path, facts_of(data, static="models/static"))
+    assert said in sentences[0]
+    assert [table.name for table in tables][:2] == ["scores", "differences"]
+
+
+@pytest.mark.parametrize(
+    ("transformer", "said"),
+    [
+        (range(38), "transformer is better than static by +45.0 points ("),
+        (range(21), "It is not shown which is better, transformer or static: +2.5 points ("),
+        (range(2), "static is better than transformer by +45.0 points ("),
     ],
 )
-def test_verdicts(
-    tmp_path: Path, model: tuple[float, float, float], control: tuple[float, float, float], said: str
+def test_the_better_model_is_told(data: Path, tmp_path: Path, transformer: Iterable[int], said: str) -> None:
+    answer(tmp_path / "scores" / "static", data, "static", range(20))
+    answer(tmp_path / "scores" / "transformer", data, "transformer", transformer)
+    sentences, _ = closing_report.contents(tmp_path, facts_of(data, static="S", transformer="T"))
+    assert said in sentences[0] and "No control stands beside it" in sentences[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "labels", "said"),
+    [
+        (range(2), range(20), "translated text +45.0 points ("),
+        (range(2), range(20), "So more translated text would help most"),
+        (range(10), range(9), "So more labels and translated text would help; whether"),
+        (range(20), range(20), "Every interval holds 0"),
+    ],
+)
+def test_what_would_help_most(
+    data: Path, tmp_path: Path, text: Iterable[int], labels: Iterable[int], said: str
 ) -> None:
-    results(tmp_path, "scores/static/sib200", static=model, ngram=control, random=(1.0, 0.0, 2.0))
-    results(tmp_path, "scores/own_labels/sib200", static=(90.0, 89.0, 91.0))
-    results(tmp_path, "less/text/sib200", static=(model[0] - 3, 0.0, 99.0))
-    results(tmp_path, "less/labels/sib200", static=(model[0] - 1, 0.0, 99.0))
-    sentences, _ = closing_report.contents(tmp_path, FACTS)
-    assert (
-        said in sentences[0]
-        and f"{model[0]:.1f}" in sentences[0]
-        and "ngram, 40.0" in sentences[0].replace("ngram has", "ngram,")
-    )
-    assert "translated text +3.0 points (sib200 +3.0); labels +1.0" in sentences[1]
-    assert "more translated text would help most" in sentences[1]
-    assert "with labels of the language itself: 90.0" in sentences[2]
+    answer(tmp_path / "scores" / "static", data, "static", range(20))
+    answer(tmp_path / "scores" / "own_labels", data, "static", range(30))
+    answer(tmp_path / "less" / "text", data, "static", text)
+    answer(tmp_path / "less" / "labels", data, "static", labels)
+    sentences, _ = closing_report.contents(tmp_path, facts_of(data, static="S"))
+    assert said in sentences[1]
+    assert "with labels of the language itself: 75.0" in sentences[2] and "so better: +25.0" in sentences[2]
 
 
 @pytest.mark.browser
@@ -168,8 +233,25 @@ def test_the_report_in_a_browser(data: Path, tmp_path: Path) -> None:
         assert window.flaws(out / "report" / "report.html") == []
 
 
+@pytest.fixture
+def body(tmp_path: Path) -> Path:
+    """A tiny BERT with random weights that reads letters, 2 x 32 in place of the recipe's 6 x 384."""
+    from transformers import BertConfig, BertForMaskedLM, BertTokenizer
+
+    letters = [*string.ascii_lowercase]
+    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *("##" + each for each in letters)]
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+    BertForMaskedLM(BertConfig(vocab_size=len(names), **sizes)).save_pretrained(tmp_path / "bert")
+    BertTokenizer(vocab={each: i for i, each in enumerate(names)}).save_pretrained(tmp_path / "bert")
+    return tmp_path / "bert"
+
+
 def test_the_whole_command_on_ciphers(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    data: Path,
+    body: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     out = tmp_path / "out"
     words = ["language", "lang=German", f"data={data}", f"out={out}", "updates=60", "seeds=1", "hours=1"]
@@ -178,13 +260,29 @@ def test_the_whole_command_on_ciphers(
         "static.model.bits=12",
         "static_less.model.dim=32",
         "static_less.model.bits=12",
+        f"body=hf:{body}",
+        "transformer_model.train.updates=10",
+        "transformer_model.train.batch_tokens=512",
     ]
     assert cli.main([*words, "--dry-run"]) == 0
     shown = capsys.readouterr().out
     assert "aligned with the source" in shown and "nothing was run" in shown and not (out / "models").exists()
     assert cli.main(words) == 0
     report = (out / "report" / "report.md").read_text(encoding="utf-8")
-    assert "sib200: static has" in report and "ntrex: static has" in report and "held_out" in report
+    assert (
+        "sib200: static has accuracy" in report
+        and "ntrex: static has" in report
+        and "Differences on" in report
+        and "held_out" in report
+    )
+    assert "transformer" in report and (out / "export" / "transformer" / "config.json").is_file()
+    assert f"xling predict {out}/models/sib200 FILE lang=de" in report
+    assert "sentences in which words of both languages alternate" in report
+    text = tmp_path / "texts.txt"
+    text.write_text("kyvu bozo guzo\n", encoding="utf-8")
+    capsys.readouterr()
+    assert cli.main(["predict", str(out / "models" / "sib200"), str(text), "lang=de"]) == 0
+    assert json.loads(capsys.readouterr().out)["label"] in suites()["sib200"].labels
     page = (out / "report" / "report.html").read_text(encoding="utf-8")
     assert "details/report.html" in page and "<h1>German: what was made</h1>" in page
     again = (out / "report" / "again.sh").read_text(encoding="utf-8")

@@ -8,49 +8,22 @@ from __future__ import annotations
 import html
 import json
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from xling.core import languages
 from xling.core.errors import UserError
-from xling.core.output import manifest
+from xling.core.output import manifest, source_version
 from xling.core.output.command_result import Answer
-from xling.core.output.source_version import full_version
-from xling.eval.scores.score_file import CONTROLS, Score, read_scores
-from xling.language import survey
+from xling.language import survey, verdicts
+from xling.language.plan import MINED, SWITCHED
+from xling.language.results import OWN_LABELS, Result, results_of
 from xling.language.settings import ReportConfig
 from xling.pages import page
 from xling.pages.tabular import Table, html_table, to_markdown
 
 STAGE = "language report"
-USES: Mapping[str, str] = {
-    "classify": "sort texts by subject",
-    "pair": "tell whether one sentence follows from another",
-    "tag": "find names or parts of speech",
-    "intent_slots": "understand short requests",
-    "retrieval": "find the translation of a sentence",
-}
-"""Kind of a suite -> what a good score is good for."""
-OWN_LABELS = "own labels"
-
-
-@dataclass(frozen=True)
-class Result:
-    """The score of a system on a suite, over seeds.
-
-    Attributes:
-        value: mean over the seeds.
-        low: lowest end of the 95 % intervals of the seeds.
-        high: highest end.
-    """
-
-    suite: str
-    system: str
-    value: float
-    low: float
-    high: float
 
 
 def run(cfg: ReportConfig) -> Answer:
@@ -67,11 +40,15 @@ def run(cfg: ReportConfig) -> Answer:
             "xling language lang=CODE data=FOLDER",
         )
     inputs = [facts_file, *(path.parent for path in sorted(cfg.folder.glob("**/tables/manifest.json")))]
+    inputs += [
+        place for name in (MINED, SWITCHED) if manifest.stage_of(place := cfg.folder / "corpora" / name)
+    ]
     out = cfg.folder / "report"
-    if not manifest.up_to_date(out, STAGE, {}, inputs, replaceable=True):
+    settings = {survey.CODE: source_version.digest()}
+    if not manifest.up_to_date(out, STAGE, settings, inputs, replaceable=True):
         facts = json.loads(facts_file.read_text(encoding="utf-8"))
         sentences, tables = contents(cfg.folder, facts)
-        with manifest.publish(out, STAGE, {}, inputs) as publication:
+        with manifest.publish(out, STAGE, settings, inputs) as publication:
             name = languages.get(facts["lang"]).name
             text = f"# {name}: what was made\n\n" + "\n".join(f"- {each}" for each in sentences) + "\n\n"
             (publication.path / "report.md").write_text(
@@ -87,131 +64,71 @@ def run(cfg: ReportConfig) -> Answer:
 
 
 def contents(folder: Path, facts: Mapping[str, Any]) -> tuple[list[str], list[Table]]:
-    """Return what the page says: sentences, the most important first, and tables."""
-    results = results_of(folder / "scores", facts["lang"])
-    own = [
-        Result(each.suite, OWN_LABELS, each.value, each.low, each.high)
-        for each in results_of(folder / "scores" / "own_labels", facts["lang"])
-    ]
+    """Return what the page says: sentences, the most important first, and tables.
+
+    Raises:
+        UserError: the rows of a test set are not there any more, or were changed.
+    """
+    lang, data, models = facts["lang"], Path(facts["data"]), facts["models"]
+    results = results_of(folder / "scores", lang, data)
+    own = results_of(folder / "scores" / OWN_LABELS, lang, data)
+    less = {
+        "translated text": results_of(folder / "less" / "text", lang, data),
+        "labels": results_of(folder / "less" / "labels", lang, data),
+    }
     kinds = {name: each["kind"] for name, each in facts["suites"].items()} | {"held_out": "retrieval"}
     sentences = [
-        *_verdicts(results, kinds, facts),
-        *_what_helps(folder, results, facts),
-        *_own_labels(results, own),
+        *verdicts.verdicts(results, kinds, models),
+        *verdicts.what_helps(results, less),
+        *verdicts.own_labels(results, own),
     ]
-    for name, place in facts["models"].items():
-        sentences.append(
-            f"The model {name} is {place}: xling.load({place!r}).encode([...], lang={facts['lang']!r})."
-        )
-    return sentences, [*([_score_table([*results, *own], kinds)] if results else []), *survey.tables(facts)]
-
-
-def results_of(folder: Path, lang: str) -> list[Result]:
-    """Return the scores of the main metric below a folder, over seeds; of labels of the source language alone."""
-    by_name: dict[tuple[str, str], list[Score]] = {}
-    metric: dict[str, str] = {}
-    for path in sorted(folder.glob("**/scores.json")):
-        if "own_labels" in path.relative_to(folder).parts:
-            continue
-        for score in read_scores(path):
-            if lang in score.lang.split("-") and score.metric == metric.setdefault(score.suite, score.metric):
-                by_name.setdefault((score.suite, score.system), []).append(score)
-    return [_over_seeds(suite, system, scores) for (suite, system), scores in by_name.items()]
-
-
-def _over_seeds(suite: str, system: str, scores: Sequence[Score]) -> Result:
-    lows = [score.value if score.low is None else score.low for score in scores]
-    highs = [score.value if score.high is None else score.high for score in scores]
-    return Result(suite, system, sum(score.value for score in scores) / len(scores), min(lows), max(highs))
-
-
-def _verdicts(results: Sequence[Result], kinds: Mapping[str, str], facts: Mapping[str, Any]) -> Iterable[str]:
-    if not results:
-        yield "Nothing was scored: there is no model, or no test set of the language is there."
-    for suite in dict.fromkeys(each.suite for each in results):
-        of_suite = [each for each in results if each.suite == suite]
-        controls = [each for each in of_suite if each.system in CONTROLS]
-        models = [each for each in of_suite if each.system in facts["models"]]
-        if not models:
-            continue
-        best = max(models, key=lambda each: each.value)
-        others = [each for each in models if each is not best]
-        said = f"{suite}: {best.system} has {best.value:.1f} ({best.low:.1f} to {best.high:.1f})"
-        if others:
-            said += f", {', '.join(f'{each.system} {each.value:.1f}' for each in others)}"
-        control = max(controls, key=lambda each: each.value, default=None)
-        use = USES.get(kinds.get(suite, ""), "solve its task")
-        if control is None:
-            yield f"{said}. No control stands beside it."
-        elif best.low > control.high:
-            yield (
-                f"{said}; the best control, {control.system}, {control.value:.1f}. "
-                f"It can be used to {use}, at this rate of errors."
-            )
-        elif best.value > control.value:
-            yield (
-                f"{said}; the best control, {control.system}, {control.value:.1f}, and the intervals overlap. "
-                f"It is not shown that the model helps to {use}."
-            )
-        else:
-            yield f"{said}; the control {control.system} has {control.value:.1f}. Do not use the model to {use} yet."
-
-
-def _what_helps(folder: Path, results: Sequence[Result], facts: Mapping[str, Any]) -> Iterable[str]:
-    """Say what the last quarter of the text and of the labels was worth to the static encoder."""
-    full = {each.suite: each for each in results if each.system == "static"}
-    gains: list[tuple[float, str]] = []
-    for what, place in (("translated text", "text"), ("labels", "labels")):
-        less = {each.suite: each for each in results_of(folder / "less" / place, facts["lang"])}
-        differences = {suite: full[suite].value - less[suite].value for suite in less if suite in full}
-        if differences:
-            mean = sum(differences.values()) / len(differences)
-            each = ", ".join(f"{suite} {gain:+.1f}" for suite, gain in differences.items())
-            gains.append((mean, f"{what} {mean:+.1f} points ({each})"))
-    if gains:
-        ranked = [text for _, text in sorted(gains, reverse=True)]
-        first = ranked[0].partition(" points")[0].rpartition(" ")[0]
-        yield (
-            f"What the last quarter brought, measured by leaving it out: {'; '.join(ranked)}. "
-            + (
-                f"So more {first} would help most."
-                if max(gains)[0] > 0
-                else "So more of the same is not shown to help."
-            )
-        )
     if facts["lacking"]:
-        yield f"Test sets that would say more: {', '.join(facts['lacking'])}."
+        sentences.append(f"Test sets that would say more: {', '.join(facts['lacking'])}.")
+    for name, place in models.items():
+        sentences.append(f"The model {name} is {place}: xling.load({place!r}).encode([...], lang={lang!r}).")
+    for suite, place in facts.get("labellers", {}).items():
+        sentences.append(f"Labels as in {suite} for texts in a file: xling predict {place} FILE lang={lang}.")
+    sentences += _also_made(folder)
+    tables = [_score_table(results, own, kinds), verdicts.table_of_gains(results, models)]
+    return sentences, [*(table for table in tables if table.rows), *survey.tables(facts)]
 
 
-def _own_labels(results: Sequence[Result], own: Sequence[Result]) -> Iterable[str]:
-    full = {each.suite: each for each in results if each.system == "static"}
-    for each in own:
-        if each.suite in full:
-            yield (
-                f"{each.suite} with labels of the language itself: {each.value:.1f}; with those of the source language "
-                f"{full[each.suite].value:.1f}."
-            )
+def _also_made(folder: Path) -> Iterator[str]:
+    """Say what lies below ``corpora`` beside clean text."""
+    place = folder / "corpora" / MINED
+    if manifest.stage_of(place):
+        number = manifest.read(place).counts["pairs"]
+        yield (
+            f"{place} has {number:,} candidates for translations, found in running text by the static encoder. Nobody "
+            "has read them: look at a sample, and raise mined.threshold= if it is bad."
+        )
+    place = folder / "corpora" / SWITCHED
+    if manifest.stage_of(place):
+        number = manifest.read(place).counts["sentences"]
+        yield f"{place} has {number:,} sentences in which words of both languages alternate."
 
 
-def _score_table(results: Sequence[Result], kinds: Mapping[str, str]) -> Table:
-    ordered = sorted(results, key=lambda each: (each.suite, each.system in CONTROLS, -each.value))
+def _score_table(results: Sequence[Result], own: Sequence[Result], kinds: Mapping[str, str]) -> Table:
+    named = [(each, each.system) for each in results] + [(each, f"{each.system}, own labels") for each in own]
+    ordered = sorted(named, key=lambda each: (each[0].suite, each[0].is_control, -each[0].value))
     return Table(
         "scores",
         "Scores",
         (
             ("suite", ""),
-            ("kind", ""),
             ("system", ""),
             ("score", ".1f"),
-            ("lowest", ".1f"),
-            ("highest", ".1f"),
+            ("from", ".1f"),
+            ("to", ".1f"),
+            ("metric", ""),
+            ("kind", ""),
         ),
         tuple(
-            (each.suite, kinds.get(each.suite, ""), each.system, each.value, each.low, each.high)
-            for each in ordered
+            (each.suite, name, each.value, each.low, each.high, each.metric, kinds.get(each.suite, ""))
+            for each, name in ordered
         ),
         (
-            "Score: the mean over the seeds. Lowest and highest: the ends of the seeds' 95 % intervals.",
+            "Score: the mean over the seeds. From and to: its 95 % interval over rows and seeds.",
             "Controls: random (untrained weights), majority (the most frequent label), ngram (character n-grams), "
             "dictionary (the same after a translation word by word).",
         ),
@@ -242,12 +159,17 @@ def _again(folder: Path, facts: Mapping[str, Any]) -> str:
     record = manifest.read(folder / "survey")
     words = [
         f"{key}={_value(value)}"
-        for key, value in record.config.items()
-        if value not in ("", [], None) and key != "out"
+        for setting, given in record.config.items()
+        for key, value in (
+            ((f"{setting}.{name}", each) for name, each in given.items())
+            if isinstance(given, Mapping)
+            else ((setting, given),)
+        )
+        if value not in ("", [], None) and key not in ("out", survey.CODE)
     ]
     command = shlex.join(["xling", "language", *words, f"out={folder}"])
     digests = [f"# {digest} {path}" for path, digest in sorted(record.inputs.items())]
-    return "\n".join([f"# {full_version()}", *digests, command, ""])
+    return "\n".join([f"# {source_version.full_version()}", *digests, command, ""])
 
 
 def _value(value: Any) -> str:

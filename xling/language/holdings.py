@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -20,14 +21,18 @@ from xling.eval.rows.protocols import training_suite
 from xling.eval.rows.suite import Suite, languages_at, load, suites
 from xling.eval.run.available import available
 from xling.eval.run.settings import EvalConfig
+from xling.text.words.features import WINDOW_PREFIX, split_tokens
 
-MAX_WORDS = 20_000
-"""Words of a language that are compared with those of another."""
+MAX_WORDS, MAX_TEXTS = 20_000, 5000
+"""Most frequent words of a language that are compared with those of another, and texts of a source they come from."""
+LEAST_LETTERS = 4
+"""Of a word: shorter ones are the same in languages that have nothing to do with each other."""
+DICTIONARIES = ("bli",)
+"""Sources of aligned words, not of sentences."""
 _TEXT_ENDINGS = (".txt", ".xml")
 _COMPRESSIONS = (".gz", ".xz", ".zst", ".bz2")
 _SCORED = re.compile(r"(^|[._/-])(dev|devtest|test|valid|validation)([._/-]|$)")
 _BORDERS = re.compile(r"[._/-]")
-_WORD = re.compile(r"\w+")
 
 
 @dataclass
@@ -85,18 +90,27 @@ def shared_words(holdings: Holdings, lang: str, other: str) -> float:
 
 def _find_pairs(holdings: Holdings, data: Path, lang: str, source: str) -> None:
     names = [own_files.NAME, *_default_sources()]
-    for rows in _with_progress(nway_sources.read(data, names, () if _has_named(data) else (lang, source))):
+    for name, rows in _with_progress(data, names, () if _has_named(data) else (lang, source)):
         sources = rows.texts.get(source)
         for code, texts in rows.texts.items():
             words = holdings.words.setdefault(code, Counter())
-            if len(words) < MAX_WORDS and rows.source != "dictionary":
-                words.update(word for text in texts if text for word in _WORD.findall(text.lower()))
+            if len(words) < MAX_WORDS and name not in DICTIONARIES:
+                words.update(_words(itertools.islice(filter(None, texts), MAX_TEXTS)))
             if sources is not None and code != source:
                 both = sum(bool(text and other) for text, other in zip(texts, sources, strict=True))
-                holdings.pairs.setdefault(code, Counter())[rows.source] += both
+                holdings.pairs.setdefault(code, Counter())[name] += both
     holdings.words = {
         code: Counter(dict(words.most_common(MAX_WORDS))) for code, words in holdings.words.items()
     }
+
+
+def _words(texts: Iterable[str]) -> Iterator[str]:
+    """Yield words of `LEAST_LETTERS` in lower case; windows of characters where a script has no spaces."""
+    for text in texts:
+        for token in split_tokens(text.lower()):
+            is_window = token.startswith(WINDOW_PREFIX) and token[1:2].isalpha()
+            if is_window or (len(token) >= LEAST_LETTERS and token[0].isalpha()):
+                yield token
 
 
 def _default_sources() -> tuple[str, ...]:
@@ -110,11 +124,15 @@ def _has_named(data: Path) -> bool:
     return bool(nway_sources.files_of(data, list(nway_sources.SOURCES)))
 
 
-def _with_progress(rows: Iterator[nway_sources.Rows]) -> Iterator[nway_sources.Rows]:
+def _with_progress(
+    data: Path, names: Iterable[str], langs: tuple[str, ...]
+) -> Iterator[tuple[str, nway_sources.Rows]]:
+    """Yield the aligned rows with the name of their source."""
     with Progress("language survey", unit="rows") as progress:
-        for each in rows:
-            yield each
-            progress.update(len(next(iter(each.texts.values()))), each.source)
+        for name in names:
+            for rows in nway_sources.read(data, [name], langs):
+                yield name, rows
+                progress.update(len(next(iter(rows.texts.values()))), name)
 
 
 def _find_suites(holdings: Holdings, data: Path, lang: str, source: str) -> None:
@@ -199,6 +217,17 @@ def _of_name(below: Path, plain: str) -> Language | None:
     parts = [*below.parts[:-1], *_BORDERS.split(stem)]
     ends = [stem, parts[-1], *([below.parts[-2]] if len(below.parts) > 1 else [])]
     return next((lang for end in ends if (lang := _language(end))), None)
+
+
+def languages_named(data: Path) -> list[str]:
+    """Return the languages that the names of files say, those of the most files first; for messages."""
+    counts: Counter[str] = Counter()
+    for path in sorted(data.rglob("*")):
+        below, plain = path.relative_to(data), _plain_name(path.name)
+        if path.is_file() and not any(part.startswith(".") for part in below.parts):
+            language = _of_name(below, plain) or _of_name(below, f"{plain}.txt")
+            counts.update([language.code] if language else [])
+    return [code for code, _ in counts.most_common()]
 
 
 def _language(code: str, scheme: str = "") -> Language | None:

@@ -13,8 +13,10 @@ from typing import Any
 from xling.core import languages
 from xling.core.commands import pipeline
 from xling.core.settings import config
-from xling.language.holdings import Holdings, shared_words
+from xling.language.body import num_parameters, shape_of
+from xling.language.holdings import DICTIONARIES, Holdings, shared_words
 from xling.language.settings import LanguageConfig
+from xling.language.times import EFFICIENCY
 
 NUM_RELATIVES = 3
 LEAST_SHARED = 0.15
@@ -23,12 +25,13 @@ LESS = 0.75
 """Share of the text or of the labels that is left to measure what more of them would bring."""
 STATIC_SHARE, STATIC_MINUTES = 0.1, 24.0
 BODY_SHARE = 0.55
+SWITCHED_PAIRS = 5000
+"""Of each source: aligning the words of so many takes about a minute."""
+EXPORT = "txt"
+MINED, SWITCHED = "mined", "switched"
+"""Steps, and the folders below ``corpora`` that they write."""
 ROWS_OF_AN_HOUR = 5000
 TRANSFORMER = "evening.yaml"
-BODY_PARAMETERS = 10.6e6
-"""Weights of the layers of the recipe's body, 6 x 384; an update costs 6 operations a weight and token."""
-EFFICIENCY = 0.5
-"""Share of the product rate that training reaches with its teacher."""
 FIT: Mapping[str, dict[str, Any]] = {
     "tag": {"epochs": 3},
     "intent_slots": {"epochs": 30},
@@ -50,12 +53,14 @@ class Plan:
         choices: what was chosen, its value, and its rule.
         relatives: languages that are read beside the language itself.
         models: name of a model in the tables -> its folder.
+        labellers: suite -> folder of a model that labels texts.
     """
 
     steps: dict[str, dict[str, Any]] = field(default_factory=dict)
     choices: list[tuple[str, str, str]] = field(default_factory=list)
     relatives: list[str] = field(default_factory=list)
     models: dict[str, str] = field(default_factory=dict)
+    labellers: dict[str, str] = field(default_factory=dict)
 
     def choose(self, what: str, value: object, rule: str) -> None:
         """Note a choice."""
@@ -86,7 +91,7 @@ def make_plan(cfg: LanguageConfig, holdings: Holdings, kinds: Mapping[str, str],
     if holdings.num_pairs(cfg.lang) >= cfg.least:
         _add_static(plan, cfg, holdings, suites, kinds)
         if cfg.body:
-            _add_transformer(plan, cfg, suites, kinds, product_rate)
+            _add_transformer(plan, cfg, holdings, suites, kinds, product_rate)
         else:
             plan.choose(
                 "Transformer", "none", "no body= was given; from random weights it stays at its controls here"
@@ -95,7 +100,8 @@ def make_plan(cfg: LanguageConfig, holdings: Holdings, kinds: Mapping[str, str],
         plan.choose(
             "models",
             "none",
-            f"{holdings.num_pairs(cfg.lang):,} rows of aligned text; at least {cfg.least} are needed",
+            f"{holdings.num_pairs(cfg.lang):,} rows of aligned text; at least {cfg.least} are needed. Bring translated "
+            f"sentences: {cfg.least} train an encoder in minutes, and the verses of a New Testament are 8,000",
         )
     _add_report(plan, cfg)
     return plan
@@ -127,10 +133,15 @@ def _add_corpora(plan: Plan, cfg: LanguageConfig, holdings: Holdings) -> None:
         uris = [*holdings.texts.get(code, ()), *(remote if code == cfg.lang else ())]
         if uris:
             settings: dict[str, Any] = {"lang": code, "source": uris, "out": f"{cfg.out}/corpora/{code}"}
+            if code in (cfg.lang, cfg.source):
+                settings["export"] = EXPORT
             if leaks:
                 settings["settings"] = {"contamination": {"leaks": f"{cfg.out}/leaks"}}
             if remote and code == cfg.lang:
-                settings["size"] = cfg.size
+                settings |= {"size": cfg.size, "cache": cfg.cache}
+                settings["base_urls"] = {
+                    key: url for key, url in cfg.base_urls.items() if key in ("wiki", "cc")
+                }
             plan.steps[f"text_{code}"] = {"stage": "corpus mono", **leaks, "config": settings}
     if not any(name.startswith("text_") for name in plan.steps):
         plan.choose("corpora", "none", "no running text was given, and size= was not given")
@@ -157,20 +168,58 @@ def _add_static(
             "config": settings,
         }
     plan.models["static"] = f"{cfg.out}/models/static"
-    if linked := [name for name in sources if name not in ("own", "dictionary", "udhr")]:
+    if linked := [name for name in sources if name not in (*DICTIONARIES, "udhr")]:
         links = {"data": str(cfg.data), "out": f"{cfg.out}/links", "source": cfg.source, "sources": linked}
+        links["langs"] = [cfg.lang, *plan.relatives]
         plan.steps["links"] = {"stage": "corpus links", "config": links}
     plan.choose(
         "training rows of a suite", f"{_most_rows(cfg):,}", f"{ROWS_OF_AN_HOUR:,} for each hour of hours="
     )
     for suite in suites:
         _add_static_scores(plan, cfg, holdings, suite, kinds[suite])
+    _add_mining(plan, cfg)
+    _add_switched(plan, cfg, holdings)
     held_out = {"retrieval": [f"{cfg.out}/rows/held_out"], "name": "held_out", **SEARCH}
     held_out |= {"checkpoints": [f"static={plan.models['static']}"], "systems": ["pretrained", "random"]}
     plan.steps["held_out"] = _step(
         held_out, f"{cfg.out}/scores/static/held_out", ["rows", "static"], optional=False
     )
     _add_export(plan, cfg, "static", "static")
+
+
+def _add_mining(plan: Plan, cfg: LanguageConfig) -> None:
+    """Add the search for translations in the running text of both sides, if both are there."""
+    sides = [f"text_{code}" for code in (cfg.lang, cfg.source)]
+    if all(side in plan.steps for side in sides):
+        src, tgt = (f"{cfg.out}/corpora/{code}/{code}.{EXPORT}" for code in (cfg.lang, cfg.source))
+        settings = {
+            "pair": f"{cfg.lang}-{cfg.source}",
+            "src": src,
+            "tgt": tgt,
+            "out": f"{cfg.out}/corpora/{MINED}",
+        }
+        settings["checkpoint"] = plan.models["static"]
+        plan.steps[MINED] = {"stage": "mine", "after": [*sides, "static"], "config": settings}
+
+
+def _add_switched(plan: Plan, cfg: LanguageConfig, holdings: Holdings) -> None:
+    """Add text in which words of both languages alternate, made from their word alignment."""
+    if not (sources := _sources_of_sentences(holdings, cfg.lang)):
+        return
+    pair, folder = f"{cfg.source}-{cfg.lang}", f"{cfg.out}/aligned"
+    texts: dict[str, Any] = {"data": str(cfg.data), "out": f"{folder}/pairs", "source": cfg.source}
+    texts["limit"] = SWITCHED_PAIRS
+    src, tgt = (f"{folder}/pairs/{pair}/train.{code}" for code in (cfg.source, cfg.lang))
+    switch = {"pair": pair, "source": [f"{folder}/words"], "out": f"{cfg.out}/corpora/{SWITCHED}"}
+    plan.steps |= {
+        "pairs": {"stage": "corpus pairs", "config": {**texts, "langs": [cfg.lang], "sources": sources}},
+        "words": {
+            "stage": "align",
+            "after": ["pairs"],
+            "config": {"pair": pair, "src": src, "tgt": tgt, "out": f"{folder}/words"},
+        },
+        SWITCHED: {"stage": "corpus codeswitch", "after": ["words"], "config": switch},
+    }
 
 
 def _add_static_scores(plan: Plan, cfg: LanguageConfig, holdings: Holdings, suite: str, kind: str) -> None:
@@ -242,12 +291,19 @@ def _step(settings: dict[str, Any], out: str, after: list[str], optional: bool =
 
 
 def _add_transformer(
-    plan: Plan, cfg: LanguageConfig, suites: list[str], kinds: Mapping[str, str], product_rate: float
+    plan: Plan,
+    cfg: LanguageConfig,
+    holdings: Holdings,
+    suites: list[str],
+    kinds: Mapping[str, str],
+    product_rate: float,
 ) -> None:
     """Add the steps of the recipe that train the model, and its scores."""
-    steps = _training_steps(cfg, plan)
+    steps = _training_steps(cfg, plan, holdings)
     trainings = {name: step for name, step in steps.items() if step["stage"] == "pretrain"}
-    tokens = cfg.hours * 3600 * BODY_SHARE * product_rate * EFFICIENCY / (6 * BODY_PARAMETERS)
+    # An update costs 6 operations a weight and token.
+    weights = max(num_parameters(step["config"]["model"]) for step in trainings.values())
+    tokens = cfg.hours * 3600 * BODY_SHARE * product_rate * EFFICIENCY / (6 * weights)
     total = sum(
         int(train["updates"]) * int(train["batch_tokens"])
         for train in map(_train_settings, trainings.values())
@@ -266,24 +322,42 @@ def _add_transformer(
     )
     models = [f"transformer={plan.models['transformer']}", f"body={cfg.out}/transformer/body"]
     for suite in suites:
-        common = _evaluation(cfg, suite, kinds[suite], _most_rows(cfg), False, TRANSFORMER_FIT)
+        num_rows = min(_most_rows(cfg), holdings.num_labels.get(suite, _most_rows(cfg)))
+        common = _evaluation(cfg, suite, kinds[suite], num_rows, False, TRANSFORMER_FIT)
         settings = {key: value for key, value in common.items() if key != "match"}
         settings |= {"systems": ["pretrained"], "checkpoints": models}
         plan.steps[f"{suite}_transformer"] = _step(settings, f"{cfg.out}/scores/transformer/{suite}", [last])
+        if kinds[suite] in FIT and suite in holdings.num_labels:
+            _add_labeller(plan, cfg, suite, num_rows, last)
     _add_export(plan, cfg, "transformer", last)
 
 
-def _training_steps(cfg: LanguageConfig, plan: Plan) -> dict[str, dict[str, Any]]:
+def _add_labeller(plan: Plan, cfg: LanguageConfig, suite: str, num_rows: int, after: str) -> None:
+    """Add a model that labels texts, for `xling predict`; tables have the mean of all seeds, it has the first."""
+    plan.labellers[suite] = f"{cfg.out}/models/{suite}"
+    settings: dict[str, Any] = {
+        "suite": suite,
+        "checkpoint": plan.models["transformer"],
+        "out": plan.labellers[suite],
+    }
+    settings |= {"data": str(cfg.data), "source": cfg.source, "train_rows": num_rows}
+    fit = TRANSFORMER_FIT | {"seed": cfg.seeds[0]}
+    plan.steps[f"{suite}_model"] = {"stage": "finetune", "after": [after], "config": settings | {"fit": fit}}
+
+
+def _training_steps(cfg: LanguageConfig, plan: Plan, holdings: Holdings) -> dict[str, dict[str, Any]]:
     """Return the recipe's steps but for its scores; this plan's static encoder takes the place of the recipe's."""
     path = pipeline.RECIPES_FOLDER / TRANSFORMER
     raw = config.read_yaml(path)
-    out = f"{cfg.out}/transformer"
-    values = {
-        "data": str(cfg.data),
-        "body": cfg.body,
-        "out": out,
-        "langs": ",".join([cfg.lang, *plan.relatives]),
-    }
+    out, shape = f"{cfg.out}/transformer", shape_of(cfg.body)
+    plan.choose(
+        "shape of the Transformer",
+        ", ".join(f"{key} {value}" for key, value in shape.items()) or f"that of recipes/{TRANSFORMER}",
+        "that of the body" if shape else "the body is not here; STEP.model.dim= and the like change it",
+    )
+    by_lang = {code: _sources_of_sentences(holdings, code) for code in (cfg.lang, *plan.relatives)}
+    langs = [code for code, names in by_lang.items() if names]
+    values = {"data": str(cfg.data), "body": cfg.body, "out": out, "langs": ",".join(langs)}
     left_out = ("eval", "report", "corpus nway", "pretrain static")
     kept = {name: step for name, step in raw["steps"].items() if step["stage"] not in left_out}
     steps = {}
@@ -291,8 +365,18 @@ def _training_steps(cfg: LanguageConfig, plan: Plan) -> dict[str, dict[str, Any]
         after = [f"transformer_{each}" for each in step.get("after", []) if each in kept]
         after += ["static"] if "static" in step.get("after", []) else []
         replaced = _replaced(step, f"{out}/static", plan.models["static"])
+        if step["stage"] == "corpus pairs":
+            sources = sorted({name for names in by_lang.values() for name in names})
+            replaced["config"] |= {"source": cfg.source, "sources": sources}
+        if step["stage"] == "pretrain":
+            replaced["config"]["model"] |= shape
+            replaced["config"]["objectives"]["teach"]["source"] = cfg.source
         steps[f"transformer_{name}"] = {**replaced, "after": after}
     return steps
+
+
+def _sources_of_sentences(holdings: Holdings, code: str) -> list[str]:
+    return [name for name, rows in holdings.pairs.get(code, {}).items() if rows and name not in DICTIONARIES]
 
 
 def _train_settings(step: Mapping[str, Any]) -> dict[str, Any]:
@@ -322,8 +406,9 @@ def _add_report(plan: Plan, cfg: LanguageConfig) -> None:
                 "title": f"All scores: {name}",
             },
         }
+    also = (MINED, SWITCHED, *(f"{suite}_model" for suite in plan.labellers))
     plan.steps["report"] = {
         "stage": "language report",
-        "after": ["details"] if scored else list(plan.steps),
+        "after": [*(["details"] if scored else plan.steps), *(each for each in also if each in plan.steps)],
         "config": {"folder": cfg.out},
     }

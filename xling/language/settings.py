@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from xling.core import languages
@@ -10,6 +10,8 @@ from xling.core.errors import UserError
 from xling.core.settings.codes import Lang
 
 LEAST_PAIRS = 500
+OWN_CODE = "qaa"
+"""Code of a language that the table of languages does not have, free for private use in ISO 639."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class LanguageConfig:
         relatives: languages that are read beside it; empty chooses them by family, script and shared words.
         least: aligned rows below which no model is trained, and no relative read.
         seeds: seeds of fine-tuning.
+        cache: folder of downloads.
+        base_urls: ``wiki``, ``cc``, ``opus`` or ``opus_store`` -> a mirror's address or a local directory.
         updates: updates of the static encoder in place of its share of ``hours``; then a rerun makes the same bytes.
     """
 
@@ -45,6 +49,8 @@ class LanguageConfig:
     least: int = LEAST_PAIRS
     seeds: tuple[int, ...] = (1, 2, 3)
     updates: int = 0
+    cache: str = "runs/downloads"
+    base_urls: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check the settings and fill in ``out``.
@@ -52,7 +58,11 @@ class LanguageConfig:
         Raises:
             UserError: an unknown language, no hours, the language is its own source.
         """
-        languages.get(self.lang)
+        try:
+            languages.get(self.lang)
+        except UserError as error:
+            fix = f"{error.fix}; for a language that no list has, {OWN_CODE}: name its files so (news.{OWN_CODE})"
+            raise UserError(error.given, error.valid, fix) from None
         object.__setattr__(self, "out", self.out or f"runs/language/{self.lang}")
         if not self.hours > 0:
             raise UserError(f"hours={self.hours:g}", "a number above 0")

@@ -17,15 +17,25 @@ import yaml
 
 from xling.core import languages
 from xling.core.errors import UserError
-from xling.core.output import manifest
+from xling.core.output import manifest, source_version
 from xling.core.output.command_result import Answer
+from xling.core.settings.config import to_dict
+from xling.corpora.sources.source import SOURCES
 from xling.eval.rows.suite import suites
-from xling.language.holdings import Holdings, look, shared_words
+from xling.language.elsewhere import look_elsewhere
+from xling.language.holdings import LEAST_LETTERS, Holdings, languages_named, look, shared_words
+from xling.language.known import NOT_STATED as TEXT_LICENCE
+from xling.language.known import SCORES, licence_of, scores_near
 from xling.language.plan import Plan, make_plan
 from xling.language.settings import LanguageConfig
+from xling.language.times import minutes_of
 from xling.pages.tabular import Table, to_markdown
 
 STAGE = "language survey"
+CODE = "code"
+"""Key of the digest of xling's code beside the settings of a survey."""
+MAX_NAMED = 10
+RATE = "product_rate"
 PIPELINE_FILE = "pipeline.yaml"
 _ROUNDS, _SIZE = 5, 1024
 
@@ -40,14 +50,17 @@ def run(cfg: LanguageConfig) -> Answer:
         raise UserError(f"data={cfg.data} is not a folder", "a folder of text, translations and test sets")
     out = folder_of(cfg)
     inputs = [path for path in sorted(cfg.data.rglob("*")) if _is_input(path, Path(cfg.out))]
-    if not manifest.up_to_date(out, STAGE, replace(cfg, out=""), inputs, replaceable=True):
+    # Other code may survey otherwise. Steps whose settings stay the same are not made again.
+    settings = to_dict(replace(cfg, out="")) | {CODE: source_version.digest()}
+    if not manifest.up_to_date(out, STAGE, settings, inputs, replaceable=True):
+        rate = _rate_of(out) or product_rate()
         holdings = look(cfg.data, cfg.lang, cfg.source)
         _check_is_enough(cfg, holdings)
-        plan = make_plan(
-            cfg, holdings, {name: suites()[name].kind for name in holdings.suites}, product_rate()
-        )
-        with manifest.publish(out, STAGE, replace(cfg, out=""), inputs) as publication:
-            facts = _facts(cfg, holdings, plan)
+        plan = make_plan(cfg, holdings, {name: suites()[name].kind for name in holdings.suites}, rate)
+        with manifest.publish(out, STAGE, settings, inputs) as publication:
+            facts = _facts(cfg, holdings, plan) | {RATE: rate}
+            facts["elsewhere"] = look_elsewhere(cfg) if cfg.size else []
+            facts["minutes"] = minutes_of(plan.steps, holdings.text_bytes, rate)
             _write(publication.path, cfg, plan, facts)
             publication.counts |= {"steps": len(plan.steps), "suites": len(holdings.suites)}
     facts = json.loads((out / "survey.json").read_text(encoding="utf-8"))
@@ -57,6 +70,15 @@ def run(cfg: LanguageConfig) -> Answer:
 def folder_of(cfg: LanguageConfig) -> Path:
     """Return the folder of the survey."""
     return Path(cfg.out) / "survey"
+
+
+def _rate_of(folder: Path) -> float:
+    """Return the rate that an earlier survey measured, so that a new one plans the same trainings; 0 without one."""
+    path = folder / "survey.json"
+    if manifest.may_overwrite() or not path.is_file():
+        return 0.0
+    rate: float = json.loads(path.read_text(encoding="utf-8")).get(RATE, 0.0)
+    return rate
 
 
 def product_rate() -> float:
@@ -79,9 +101,11 @@ def _is_input(path: Path, out: Path) -> bool:
 def _check_is_enough(cfg: LanguageConfig, holdings: Holdings) -> None:
     if cfg.lang in holdings.texts or cfg.lang in holdings.pairs or cfg.size:
         return
-    name = languages.get(cfg.lang).name
+    name, others = languages.get(cfg.lang).name, languages_named(cfg.data)
+    more = f" and {len(others) - MAX_NAMED} more" if len(others) > MAX_NAMED else ""
+    held = f"it has {', '.join(others[:MAX_NAMED])}{more}" if others else "no file there names a language"
     raise UserError(
-        f"{cfg.data} holds no text of {name} ({cfg.lang})",
+        f"{cfg.data} holds no text of {name} ({cfg.lang}): {held}",
         f"running text (news.{cfg.lang}.txt), or translations (a.{cfg.lang} beside a.{cfg.source})",
         f"bring {cfg.least} translated sentences or more, which train an encoder in minutes; the verses of a New "
         "Testament are 8,000. Or give size=20GB, which looks into Wikipedia and Common Crawl",
@@ -105,6 +129,11 @@ def _facts(cfg: LanguageConfig, holdings: Holdings, plan: Plan) -> dict[str, Any
             }
             for code in langs
         ],
+        "sources": [
+            [name, rows, licence_of(name)] for name, rows in holdings.pairs.get(cfg.lang, {}).items() if rows
+        ],
+        "hours": cfg.hours,
+        "expected": _expected(holdings.num_pairs(cfg.lang)),
         "suites": {
             name: {
                 "kind": suites()[name].kind,
@@ -117,7 +146,18 @@ def _facts(cfg: LanguageConfig, holdings: Holdings, plan: Plan) -> dict[str, Any
         "lacking": holdings.lacking,
         "choices": plan.choices,
         "models": plan.models,
+        "labellers": plan.labellers,
     }
+
+
+def _expected(num_rows: int) -> list[tuple[str, float, float, float, str]]:
+    """Return for each suite the scores that such amounts gave, and of how many languages they are."""
+    rows = []
+    for suite in SCORES if num_rows else ():
+        low, middle, high, number, is_far = scores_near(suite, num_rows)
+        of = f"the {number} nearest languages, extrapolated" if is_far else f"{number} languages"
+        rows.append((suite, low, middle, high, of))
+    return rows
 
 
 def _write(folder: Path, cfg: LanguageConfig, plan: Plan, facts: Mapping[str, Any]) -> None:
@@ -134,9 +174,37 @@ def _write(folder: Path, cfg: LanguageConfig, plan: Plan, facts: Mapping[str, An
 
 
 def tables(facts: Mapping[str, Any]) -> list[Table]:
-    """Return the survey as tables: languages, suites, what is missing, choices."""
+    """Return the survey as tables: text, licences, suites, what is missing, choices, times, and what to expect."""
     all_tables = [
         _table_of_languages(facts["languages"]),
+        Table(
+            "sources",
+            "Aligned text of the language",
+            (("source", ""), ("rows", ",d"), ("licence", "")),
+            tuple(tuple(each) for each in facts.get("sources", ())),
+            (
+                "Licences of the data sets that docs/hour.md names; that of one's own files is not stated.",
+                f"Running text: {TEXT_LICENCE} for files, {SOURCES['wiki'].licence} for dumps of Wikipedia.",
+            ),
+        ),
+        Table(
+            "elsewhere",
+            "Text elsewhere",
+            (
+                ("where", ""),
+                ("amount", ""),
+                ("clean text, MB", ",.1f"),
+                ("licence", ""),
+                ("how to get it", ""),
+            ),
+            tuple(
+                tuple(each[key] for key in ("where", "amount", "clean_mb", "licence", "get"))
+                for each in facts.get("elsewhere", ())
+            ),
+            (
+                "Clean text: a guess from the bytes, not measured. Pages: an estimate from a sample of the index.",
+            ),
+        ),
         _table_of_suites(facts["suites"]),
         Table(
             "lacking",
@@ -151,16 +219,33 @@ def tables(facts: Mapping[str, Any]) -> list[Table]:
             (("what", ""), ("chosen", ""), ("rule", "")),
             tuple(tuple(choice) for choice in facts["choices"]),
         ),
+        _table_of_minutes(facts.get("minutes", {}), facts.get("hours", 0.0)),
+        Table(
+            "expected",
+            "What such amounts of aligned text gave so far",
+            (("suite", ""), ("lowest", ".1f"), ("median", ".1f"), ("highest", ".1f"), ("of", "")),
+            tuple(tuple(each) for each in facts.get("expected", ())),
+            ("Languages with half to twice as many rows, with the encoder of docs/results.d/hour.md.",),
+        ),
     ]
     return [table for table in all_tables if table.rows]
 
 
-def _table_of_languages(langs: Sequence[Mapping[str, Any]]) -> Table:
+def _table_of_minutes(minutes: Mapping[str, float], hours: float) -> Table:
+    total = sum(minutes.values())
     notes = [
-        f"{each['name']}: {', '.join(f'{name} {count:,}' for name, count in each['pairs'].items())}"
-        for each in langs
-        if each["pairs"]
+        "An estimate for one core of this machine, without downloads, from rates measured on another one and the "
+        "speed of matrix products here.",
     ]
+    if total > 60 * hours:
+        notes.append(
+            f"That is more than hours={hours:g}: hours= is a plan, and the scores come on top of it."
+        )
+    rows = [*minutes.items(), ("all", round(total, 1))] if minutes else []
+    return Table("times", "Time", (("part", ""), ("minutes", ",.1f")), tuple(rows), tuple(notes))
+
+
+def _table_of_languages(langs: Sequence[Mapping[str, Any]]) -> Table:
     return Table(
         "languages",
         "Text",
@@ -182,8 +267,8 @@ def _table_of_languages(langs: Sequence[Mapping[str, Any]]) -> Table:
             for each in langs
         ),
         (
-            "MB: files of running text as stored. Words in common: share of the running words of the language.",
-            *notes,
+            "MB: files of running text as stored. Words in common: share of the running words of the language, from "
+            f"{LEAST_LETTERS} letters on.",
         ),
     )
 

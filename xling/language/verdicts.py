@@ -1,0 +1,147 @@
+"""Scores of a language in words: what a model can be used for, which one, and what would help most.
+
+Words stand only where the 95 % interval of a paired difference carries them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from xling.language.results import Gain, Result, gain, mean_gain, of_suite
+from xling.pages.tabular import Table
+
+USES: Mapping[str, str] = {
+    "classify": "sort texts by subject",
+    "pair": "tell whether one sentence follows from another",
+    "tag": "find names or parts of speech",
+    "intent_slots": "understand short requests",
+    "retrieval": "find the translation of a sentence",
+}
+"""Kind of a suite -> what a good score is good for."""
+USABLE = 50.0
+"""Score from which most answers are right."""
+
+
+def verdicts(results: Sequence[Result], kinds: Mapping[str, str], models: Iterable[str]) -> Iterable[str]:
+    """Yield a sentence or two on each suite.
+
+    Args:
+        results: of models and controls.
+        kinds: suite -> its kind.
+        models: names of the models that are delivered.
+    """
+    names = set(models)
+    if not any(each.system in names for each in results):
+        yield "Nothing was scored: there is no model, or no test set of the language is there."
+    elif unscored := sorted(names - {each.system for each in results}):
+        yield f"Not scored, for no test set of the language is there: {', '.join(unscored)}."
+    for suite in dict.fromkeys(each.suite for each in results):
+        ranked = of_suite(results, suite)
+        delivered = [each for each in ranked if each.system in names]
+        if not delivered:
+            continue
+        best, use = delivered[0], USES.get(kinds.get(suite, ""), "solve its task")
+        said = (
+            f"{suite}: {best.system} has {best.metric} {best.value:.1f} ({best.low:.1f} to {best.high:.1f})"
+        )
+        said += "".join(f". {_compared(best, each)}" for each in ranked if _is_other(each, best))
+        yield f"{said}. {_use(best, [each for each in ranked if each.is_control], use)}"
+
+
+def _is_other(result: Result, best: Result) -> bool:
+    return result is not best and not result.is_control
+
+
+def _compared(best: Result, other: Result) -> str:
+    """Say which of two models is better."""
+    by = gain(best, other)
+    if by is None:
+        return f"{other.system} has {other.value:.1f}, on other rows"
+    if by.is_shown:
+        return f"{best.system} is better than {other.system} by {by}"
+    return f"It is not shown which is better, {best.system} or {other.system}: {by}"
+
+
+def _use(best: Result, controls: Sequence[Result], use: str) -> str:
+    gains = [(by, each) for each in controls if (by := gain(best, each))]
+    if not gains:
+        return f"No control stands beside it: it is not shown that it helps to {use}."
+    # The control that is hardest to beat: where the interval reaches lowest.
+    hardest, control = min(gains, key=lambda each: each[0].low)
+    beside = f"{hardest} against {control.system}, the control that is hardest to beat"
+    if hardest.high < 0:
+        return f"Do not use it to {use} yet: {beside}."
+    if not hardest.is_shown:
+        return f"It is not shown that it helps to {use}: {beside}."
+    if best.low < USABLE:
+        return f"It helps to {use}, but a person has to check each answer: {beside}."
+    return f"It can be used to {use}, at this rate of errors: {beside}."
+
+
+def what_helps(full: Sequence[Result], less: Mapping[str, Sequence[Result]]) -> Iterable[str]:
+    """Say what the last quarter of the text and of the labels was worth to the static encoder.
+
+    Args:
+        full: results with all of it.
+        less: what there was less of -> the results with less.
+    """
+    gains: dict[str, Gain] = {}
+    told = []
+    for what, results in less.items():
+        by_suite = {
+            each.suite: by
+            for each in results
+            for other in of_suite(full, each.suite)
+            if other.system == each.system and (by := gain(other, each))
+        }
+        if by_suite:
+            gains[what] = mean_gain(list(by_suite.values()))
+            suites = ", ".join(f"{suite} {by.value:+.1f}" for suite, by in by_suite.items())
+            told.append(f"{what} {gains[what]} ({suites})")
+    if gains:
+        yield f"What the last quarter brought, measured by leaving it out: {'; '.join(told)}. {_most(gains)}"
+
+
+def _most(gains: Mapping[str, Gain]) -> str:
+    shown = sorted(((by, what) for what, by in gains.items() if by.is_shown), key=lambda each: -each[0].value)
+    if not shown:
+        return "Every interval holds 0: that more of the same helps is not shown."
+    first, rest = shown[0], shown[1:]
+    others = [by for what, by in gains.items() if what != first[1]]
+    if all(by.high < first[0].low for by in others):
+        most = " most" if others else ""
+        return f"So more {first[1]} would help{most}."
+    both = " and ".join(what for _, what in (first, *rest))
+    return f"So more {both} would help; whether it would help most is not shown."
+
+
+def own_labels(from_source: Sequence[Result], from_own: Sequence[Result]) -> Iterable[str]:
+    """Say what labels in the language itself bring, beside those of the source language."""
+    for own in from_own:
+        for other in of_suite(from_source, own.suite):
+            if other.system == own.system and (by := gain(own, other)):
+                is_better = "better" if by.is_shown else "worse" if by.high < 0 else "not shown to differ"
+                yield (
+                    f"{own.suite} with labels of the language itself: {own.value:.1f}, with those of the source "
+                    f"language {other.value:.1f}, so {is_better}: {by}."
+                )
+
+
+def table_of_gains(results: Sequence[Result], models: Iterable[str]) -> Table:
+    """Return each model's difference to every other system on the same rows."""
+    names = set(models)
+    rows = []
+    for suite in dict.fromkeys(each.suite for each in results):
+        ranked = of_suite(results, suite)
+        for model in (each for each in ranked if each.system in names):
+            for other in ranked:
+                by = None if other is model else gain(model, other)
+                if by:
+                    rows.append((suite, model.system, other.system, by.value, by.low, by.high))
+    return Table(
+        "differences",
+        "Differences on the same rows",
+        (("suite", ""), ("model", ""), ("against", ""), ("points", "+.1f"), ("from", "+.1f"), ("to", "+.1f")),
+        tuple(rows),
+        ("From and to: the 95 % interval over rows and seeds. Where it holds 0, no difference is shown.",),
+    )
