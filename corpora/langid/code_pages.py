@@ -24,11 +24,12 @@ from xling.core import languages
 from xling.core.languages import Language
 from xling.corpora.langid import ngrams
 from xling.corpora.langid.identify import body_of, built_in_ngrams
+from xling.corpora.langid.whole_text import misfits, right_pages
 
 _CENTRAL = ("cp1250", "iso8859_2", "mac_latin2", "cp852")
 _TURKISH = ("cp1254", "mac_turkish", "cp857")
 _BALTIC = ("cp1257", "iso8859_13", "iso8859_4", "cp775")
-_WESTERN = ("cp1252", "mac_roman", "cp850")
+_WESTERN = ("cp1252", "mac_roman", "cp850", "cp437")
 _PAGES_OF_SCRIPT = {
     "Cyrl": ("cp1251", "koi8_r", "koi8_u", "iso8859_5", "cp866", "mac_cyrillic"),
     "Grek": ("cp1253", "mac_greek", "cp737"),
@@ -69,9 +70,10 @@ _SIGNS = "¹³²¿º¼¾½£¥¯±¶ª¢¡¦¨´¸¤¬µ×÷"
 # Signs beside letters, marks between letters, and a capital behind a small letter of Cyrillic.
 _SUSPECT = re.compile(
     rf"[^\W\d_][{_SIGNS}]|[{_SIGNS}][^\W\d_]|[^\W\d_][‚„…†‡‰ˆ˜‹›“”•–—™€][^\W\d_]|[\x80-\x9f]|[а-џ][Ѐ-Я]"
+    r"|[^\W\d_][‚„†‡ˆ‰˜‹™]|[a-zß-öø-ÿ][À-ÖØ-Þ]"
 )
 _INNER_CAPITAL = re.compile("[а-џ][Ѐ-Я]")
-_SUSPECT_CHARACTERS = frozenset(_SIGNS + "‚„…†‡‰ˆ˜‹›“”•–—™€")
+
 _MIN_CHARACTERS = 4  # East Asian ones of a line that is repaired by itself
 _NOT_NATIVE_COST = 10.0  # what a line of characters of other languages would lose of its mean gain
 _SAME = 0.05  # such gains are equal
@@ -88,9 +90,9 @@ def _single_byte_table(mistaken: str, right: str) -> Table:
         written = data.decode(right, "ignore")
         if not written or (not written.isprintable() and written != "\u00a0"):
             continue
-        if read := data.decode(mistaken, "ignore"):
-            table[ord(read)] = written
-        if mistaken == "cp1252":  # Latin-1, and what programs put where Windows-1252 has no character
+        # What programs put where a page has no character.
+        table[ord(data.decode(mistaken, "ignore") or chr(byte))] = written
+        if mistaken == "cp1252":  # Latin-1 too
             table[byte] = written
     return table
 
@@ -210,15 +212,46 @@ class WrongCodePage:
         """Return the lines of one text or file, those that were read in another code page put right."""
         if self._column < 0 or not code_pages(self.lang):
             return list(lines)
-        mended = list(lines)
-        suspects = [i for i, line in enumerate(lines) if self.is_suspect(line)]
+        mended = self._mend_together(lines)
+        suspects = [i for i, line in enumerate(mended) if self.is_suspect(line)]
         for first in range(0, len(suspects), _MAX_LINES_AT_ONCE):
             rows = suspects[first : first + _MAX_LINES_AT_ONCE]
-            for row, text in zip(rows, self._mend_suspects([lines[i] for i in rows]), strict=True):
+            for row, text in zip(rows, self._mend_suspects([mended[i] for i in rows]), strict=True):
                 mended[row] = text
         if suspects and not self._own_letters & set("".join(lines)):
             return self._mend_few_letters("\n".join(mended)).split("\n")
         return mended
+
+    def _mend_together(self, lines: Sequence[str]) -> list[str]:
+        """Return the lines, those with characters out of their place as the pages of the whole text have them."""
+        suspects = {line for line in lines if self.is_suspect(line)}
+        if not suspects or self.lang.script in _EAST_ASIAN:
+            return list(lines)
+        tables = {
+            (mistaken, right): _single_byte_table(mistaken, right)
+            for right in code_pages(self.lang)
+            for mistaken in _MISTAKEN
+            if mistaken != right
+        }
+        pages = right_pages(suspects, self.letters, tables, self._column)
+        if not pages:
+            return list(lines)
+        table = tables[pages]
+        others = [line for line in lines if not line.isascii() and line not in suspects]
+        return [
+            line.translate(table)
+            if not line.isascii() and self._is_better(line.translate(table), line, len(others) <= len(suspects))
+            else line
+            for line in lines
+        ]
+
+    def _is_better(self, new: str, line: str, is_usual: bool) -> bool:
+        """Whether a line has fewer misfits in other pages, or as many but more own letters where that is usual."""
+        gain = misfits(line, self.letters) - misfits(new, self.letters)
+        return gain > 0 or (is_usual and not gain and self._num_own(new) > self._num_own(line))
+
+    def _num_own(self, text: str) -> int:
+        return sum(char in self.letters for char in text)
 
     def _mend_few_letters(self, text: str) -> str:
         """Return a text put right whose only strange letters, a few, are those of its language in Windows-1252.
@@ -248,9 +281,7 @@ class WrongCodePage:
                 self.lang.script == "Cyrl" and bool(_INNER_CAPITAL.search(text))
             )
         others = {char for char in text if char > "\x7f"} - self.letters
-        return bool(others - _ANYWHERE) or (
-            bool(others & _SUSPECT_CHARACTERS) and bool(_SUSPECT.search(text))
-        )
+        return bool(others - _ANYWHERE) or bool(_SUSPECT.search(text))
 
     def _mend_suspects(self, lines: Sequence[str]) -> list[str]:
         readings = [reading for number, line in enumerate(lines) for reading in self._readings(number, line)]
