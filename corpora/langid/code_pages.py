@@ -31,8 +31,8 @@ _TURKISH = ("cp1254", "mac_turkish", "cp857")
 _BALTIC = ("cp1257", "iso8859_13", "iso8859_4", "cp775")
 _WESTERN = ("cp1252", "mac_roman", "cp850", "cp437")
 _PAGES_OF_SCRIPT = {
-    "Cyrl": ("cp1251", "koi8_r", "koi8_u", "iso8859_5", "cp866", "mac_cyrillic"),
-    "Grek": ("cp1253", "mac_greek", "cp737"),
+    "Cyrl": ("cp1251", "koi8_r", "koi8_u", "iso8859_5", "cp866", "mac_cyrillic", "cp855"),
+    "Grek": ("cp1253", "mac_greek", "cp737", "cp869"),
     "Hebr": ("cp1255", "iso8859_8", "cp862"), "Arab": ("cp1256", "iso8859_6"), "Thai": ("cp874",),
     "Hans": ("gb18030",), "Hant": ("big5",), "Jpan": ("cp932", "euc_jp"), "Kore": ("cp949",),
 }  # fmt: skip
@@ -72,7 +72,9 @@ _SUSPECT = re.compile(
     rf"[^\W\d_][{_SIGNS}]|[{_SIGNS}][^\W\d_]|[^\W\d_][‚„…†‡‰ˆ˜‹›“”•–—™€][^\W\d_]|[\x80-\x9f]|[а-џ][Ѐ-Я]"
     r"|[^\W\d_][‚„†‡ˆ‰˜‹™]|[a-zß-öø-ÿ][À-ÖØ-Þ]"
 )
-_INNER_CAPITAL = re.compile("[а-џ][Ѐ-Я]")
+SIGNS_OF_CYRILLIC = "[а-џ][Ѐ-Я]|[Ѐ-я][\u2200-\u25ff]|[\u2200-\u25ff][Ѐ-я]"
+"""Places that no right line in Cyrillic letters has, though most of its letters are those of the language."""
+_INNER_CAPITAL = re.compile("[а-џ][Ѐ-Я]|[Ѐ-Я]{4}|[^\\W\\d_][\u2200-\u25ff]|[\u2200-\u25ff][^\\W\\d_]")
 
 _MIN_CHARACTERS = 4  # East Asian ones of a line that is repaired by itself
 _NOT_NATIVE_COST = 10.0  # what a line of characters of other languages would lose of its mean gain
@@ -111,6 +113,7 @@ _ANY = ("ru", "uk", "bg", "sr", "el", "he", "ar", "fa", "th", "zh", "ja", "ko", 
 # another: only then is every language tried.
 _SURELY_DAMAGED = re.compile(
     r"[¡-¬®-ÿ]{4}|[a-z][þðý¹³¿º¼¾¥£¯±¶][a-z]|[a-z][а-џ]|[а-џ][a-z]|[\x80-\x9f]|[a-z][√≈∆ŽˆŠ‚„‡‰][a-z]|[а-џ][Ѐ-Я]|[А-Я]{5}"
+    "|[A-Za-zÀ-ÿЀ-я][\u2200-\u25ff][A-Za-zÀ-ÿЀ-я]|[a-z][Α-ω][a-z]"
 )
 _MIN_DAMAGED, _SAMPLE_LINES = 3, 6
 
@@ -153,10 +156,10 @@ class CodePages:
             if languages.get(code).script in _EAST_ASIAN and not set(lines) & set(sample)
         ]
         changed = east_asian or [(code, lines) for code, lines in readings if lines != sample]
-        scores = built_in_ngrams().scores(
-            [body_of("\n".join(lines)) for _, lines in [("", sample), *changed]]
-        )[0]
-        best = scores.max(axis=1).tolist()
+        texts = ["\n".join(lines) for lines in [sample, *(lines for _, lines in changed)]]
+        scores = built_in_ngrams().scores([body_of(text) for text in texts])[0]
+        strange = np.array([misfits(text) / max(1, len(text)) for text in texts])
+        best = (scores.max(axis=1) - _NOT_NATIVE_COST * strange).tolist()
         score, code = max(zip(best[1:], (code for code, _ in changed), strict=True), default=(0.0, ""))
         is_better = score > best[0] + _MIN_GAIN or (east_asian and score > 0)
         return WrongCodePage.of(code).mend(lines) if is_better else list(lines)
@@ -197,7 +200,7 @@ class WrongCodePage:
         pages = [page for page in code_pages(self.lang) if page not in _MULTI_BYTE]
         chars = {char for page in pages for char in bytes(range(0x80, 0x100)).decode(page, "ignore")}
         letters = sorted(char for char in chars if char.isalpha())
-        if self.lang.script != "Latn":
+        if self.lang.script not in ("Latn", "Cyrl"):
             marks = {char for char in chars if unicodedata.category(char)[0] == "M" and not char.isascii()}
             return frozenset(
                 marks.union(char for char in letters if languages.matches_script(char, self.lang))
@@ -240,7 +243,8 @@ class WrongCodePage:
         others = [line for line in lines if not line.isascii() and line not in suspects]
         return [
             line.translate(table)
-            if not line.isascii() and self._is_better(line.translate(table), line, len(others) <= len(suspects))
+            if not line.isascii()
+            and self._is_better(line.translate(table), line, len(others) <= len(suspects))
             else line
             for line in lines
         ]
@@ -278,7 +282,7 @@ class WrongCodePage:
             return False
         if self.lang.script != "Latn":
             return not languages.matches_script(text, self.lang) or (
-                self.lang.script == "Cyrl" and bool(_INNER_CAPITAL.search(text))
+                self.lang.script in ("Cyrl", "Grek") and bool(_INNER_CAPITAL.search(text))
             )
         others = {char for char in text if char > "\x7f"} - self.letters
         return bool(others - _ANYWHERE) or bool(_SUSPECT.search(text))

@@ -18,9 +18,10 @@ _MIN_GAIN = 0.2  # by which the mean gain of n-grams of the changed words must r
 _FEW_LETTERS = 0.5  # of the changed characters
 _MAX_BEHIND = 0.8  # the mean gain of another language, of words that had signs inside
 _MIN_RIGHT = 0.5  # of the changed characters become letters of the language or apostrophes
-_ANYWHERE = frozenset("’‘ʼʻ\u00a0\u202f\u00b7…–—−\u00ad\u200b\u200c\u200d\ufeff\ufffd")
+_ANYWHERE = frozenset("°’‘ʼʻ\u00a0\u202f\u00b7…–—−\u00ad\u200b\u200c\u200d\ufeff\ufffd")
 _QUOTES, _LOW_QUOTES = frozenset("“”«»‹›"), frozenset("„‚")
-_BEHIND_WORDS = frozenset("ªº°™®©²³¹‰")
+_BEFORE_WORDS = frozenset("¿¡•§€£¥№→←►▶■●○◦▪✓★")
+_BEHIND_WORDS = frozenset("ªº™®©²³¹‰")
 
 
 def misfits(text: str, letters: Collection[str] | None = None) -> int:
@@ -38,6 +39,8 @@ def _is_misfit(char: str, before: str, after: str, letters: Collection[str] | No
     if char in _ANYWHERE:
         return False
     if unicodedata.category(char)[0] in "LM" and char not in _BEHIND_WORDS:
+        if letters is None and char > "\u036f" and before.isascii() and before.isalpha():
+            return True  # another script behind a Latin letter
         if letters is not None and char not in letters:
             return True
         return char.isupper() and before.islower()
@@ -47,6 +50,8 @@ def _is_misfit(char: str, before: str, after: str, letters: Collection[str] | No
         return before.isalpha()
     if char in _BEHIND_WORDS:
         return after.isalpha()
+    if char in _BEFORE_WORDS:
+        return before.isalpha()
     return before.isalpha() or after.isalpha() or "\x80" <= char < "\xa0"
 
 
@@ -71,13 +76,13 @@ def right_pages(
     readings = dict[str, tuple[str, str]]()
     strange = {char for char in text if char > "\x7f"}
     for pages, table in tables.items():
-        foreign = sum(text.count(char) for char in strange if not _may_be(table.get(ord(char), char), letters))
+        foreign = sum(
+            text.count(char) for char in strange if not _may_be(table.get(ord(char), char), letters)
+        )
         if foreign <= _MAX_LEFT * before:
             readings.setdefault(text.translate(dict(table)), pages)
     left = {new: misfits(new, letters) for new in readings}
-    gains = {
-        new: _gain(text, new, letters, column) for new in readings if left[new] <= _MAX_LEFT * before
-    }
+    gains = {new: _gain(text, new, letters, column) for new in readings if left[new] <= _MAX_LEFT * before}
     best = max(gains, key=lambda new: (gains[new] > 0, -left[new], round(gains[new], 1)), default="")
     return readings[best] if best and gains[best] > 0 else None
 
