@@ -39,7 +39,7 @@ def _is_misfit(char: str, before: str, after: str, letters: Collection[str] | No
     if char in _ANYWHERE:
         return False
     if unicodedata.category(char)[0] in "LM" and char not in _BEHIND_WORDS:
-        if letters is None and char > "\u036f" and before.isascii() and before.isalpha():
+        if letters is None and "\u036f" < char < "\u0600" and before.isascii() and before.isalpha():
             return True  # another script behind a Latin letter
         if letters is not None and char not in letters:
             return True

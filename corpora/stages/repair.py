@@ -161,7 +161,7 @@ def _reason_beyond_repair(text: str, is_suspect: bool) -> str:
     if not is_suspect or text.isascii():
         return ""
     num_strange = sum(char > "\x7f" for char in text)
-    if _MIN_BAD <= num_strange and misfits(text) > max(_MIN_BAD - 1, _MAX_MISFIT_SHARE * num_strange):
+    if num_strange >= _MIN_BAD and misfits(text) > max(_MIN_BAD - 1, _MAX_MISFIT_SHARE * num_strange):
         return "mojibake"
     if not (has_mojibake(code_points(text)) or is_surely_damaged(text)):
         return ""
