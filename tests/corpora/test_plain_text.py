@@ -25,7 +25,7 @@ from xling.corpora.sources.source import CUT_NOTE
 from xling.corpora.sources.text import LIST_NOTE
 from xling.corpora.stages import near_duplicates as near
 from xling.text.document import LONE, Document, Ledger
-from xling.text.files.corpus_reader import read_lines
+from xling.text.files.corpus_reader import read_documents, read_lines
 from xling.text.files.encodings import guess_encoding
 from xling.text.files.globs import matching_files
 from xling.text.long_texts import cut_text, is_list_of_sentences
@@ -110,15 +110,26 @@ def test_utf_16_and_32_are_read_with_a_mark_and_refused_without(
                 reader()
 
 
-@pytest.mark.parametrize("border", ["", " \u00a0\t\u3000", "\ufeff", "\u200b", "\x0c", "\u2003"])
+@pytest.mark.parametrize(
+    "border",
+    ["", " \u00a0\t\u3000", "\ufeff", "\u200b", "\x0c", "\u2003", "\u2029", "\u3164", "\u2800", "\u180e"],
+)
 def test_a_line_that_looks_blank_ends_a_document(border: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(f"a\nb\n{border}\nc\n{border}\n{border}\nd", encoding="utf-8")
     assert [doc.text for doc in read(f"text:{tmp_path}/a.txt")[0]] == ["a\nb", "c", "d"]
+    assert list(read_documents([str(tmp_path / "a.txt")])) == [["a", "b"], ["c"], ["d"]]
 
 
 def test_a_form_feed_ends_a_document(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a\nb\x0cc\nd\n\x0ce", encoding="utf-8")
     assert [doc.text for doc in read(f"text:{tmp_path}/a.txt")[0]] == ["a\nb", "c\nd", "e"]
+    assert list(read_documents([str(tmp_path / "a.txt")])) == [["a", "b"], ["c", "d"], ["e"]]
+
+
+def test_separators_of_unicode_end_paragraphs_and_documents(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a\u2029b\u2029\u2029c\u2028d", encoding="utf-8")
+    assert [doc.text for doc in read(f"text:{tmp_path}/a.txt")[0]] == ["a\nb", "c\nd"]
+    assert list(read_documents([str(tmp_path / "a.txt")])) == [["a", "b"], ["c", "d"]]
 
 
 @pytest.mark.parametrize(
