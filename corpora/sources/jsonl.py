@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from xling.corpora.common.json_rows import read_json
+from xling.corpora.common.json_rows import is_array_mark, read_json
 from xling.corpora.common.shards import FORM
 from xling.corpora.sources.source import (
     SOURCES,
@@ -64,7 +64,7 @@ class Jsonl(WithField):
         for number, line in enumerate(
             read_lines(self.context.local(shard), ledger, lang=self.context.one_lang)
         ):
-            if not line.strip():
+            if not line.strip() or is_array_mark(line):
                 continue
             row = read_json(line, ledger)
             if kept := from_row(row, f"{shard.name}/{number}", shard.source, ledger, self.field):
@@ -77,6 +77,8 @@ def from_row(row: Any, name: str, source: str, ledger: Ledger, field: str = "") 
     if not isinstance(row, dict):
         count_refused(name, source, "not a JSON object", ledger)
         return None
+    if not field and not any(key in row for key in text_fields):
+        row = {key.lower() if isinstance(key, str) else key: value for key, value in row.items()} | row
     if not any(key in row for key in text_fields):
         count_refused(name, source, "no text field", ledger)
         return None

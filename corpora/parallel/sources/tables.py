@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from xling.core.errors import UserError
 from xling.core.languages import Language
 from xling.corpora.common import columns
-from xling.corpora.common.json_rows import read_json
+from xling.corpora.common.json_rows import is_array_mark, read_json
 from xling.corpora.common.parquet_rows import DAMAGE, read_rows
 from xling.corpora.parallel.sources import (
     EXAMPLE_ROWS,
@@ -136,6 +136,8 @@ class Jsonl(_Table):
     ) -> Iterator[Row]:
         """Yield the pairs of a file."""
         for number, line in enumerate(corpus_reader.read_lines(path, MAX_CELL_BYTES, keep_bad=True)):
+            if is_array_mark(line):
+                continue
             record = read_json(line, ledger)
             row = from_record(record, column_names, context) if isinstance(record, dict) else None
             if row is None:
