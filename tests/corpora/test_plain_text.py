@@ -306,6 +306,23 @@ def test_of_near_duplicates_the_one_with_fewest_replacement_characters_stays(tmp
         ("SentencePiece", "▁The ▁house ▁i s ▁red .", "The house is red."),
         ("marks of training", "<s> The house is red . </s>", "The house is red."),
         ("marks of training", "__en__ The house is red .", "The house is red."),
+        ("WordPiece", "The house was re ##build ##ing slow ##ly .", "The house was rebuilding slowly."),
+        ("joiners", "the</w> ho use</w> was</w> big</w>", "the house was big"),
+        ("joiners", "The house ￭'￭ s door ￭, big ￭.", "The house's door, big."),
+        ("byte-level BPE", "The Ġhouse Ġis ĠÃ©n orme", "The house is énorme"),
+        ("marks of training", "[CLS] the house is big [SEP] the door [SEP]", "the house is big the door"),
+        ("words apart", "我 喜欢 学习 汉语 。 今天 天气 很 好 。", "我喜欢学习汉语。今天天气很好。"),
+        ("words apart", "これ は 家 です 。 どこ です か ？", "これは家です。どこですか？"),
+        (
+            "",
+            "Ġorġ u Ġanni marru l-Ġermanja fuq il-vapur il-kbir.",
+            "Ġorġ u Ġanni marru l-Ġermanja fuq il-vapur il-kbir.",
+        ),
+        (
+            "",
+            "东京 大阪 名古屋 在日本。这座城市的图书馆经过修缮。",
+            "东京 大阪 名古屋 在日本。这座城市的图书馆经过修缮。",
+        ),
         ("", "Plain text: it's written, isn't it?", "Plain text: it's written, isn't it?"),
         ("", "Vraiment ? Oui : « c'est ça » !", "Vraiment ? Oui : « c'est ça » !"),
         ("", "Write to a@b.example @ 5 p.m. & wait …", "Write to a@b.example @ 5 p.m. & wait …"),
@@ -315,6 +332,11 @@ def test_tokenised_text_is_told_and_put_together(kind: str, text: str, plain: st
     assert tokenised_kind(text) == kind
     assert undo(text, "en") == plain
     assert undo(plain, "en") == plain
+
+
+def test_elisions_of_french_and_italian_are_put_together() -> None:
+    assert undo("l &apos; homme n' avait pas d' eau , non .", "fr") == "l'homme n'avait pas d'eau, non."
+    assert undo("Dell' acqua e l' uomo , non c' è .", "it") == "Dell'acqua e l'uomo, non c'è."
 
 
 def test_a_build_names_the_share_of_tokenised_text(tmp_path: Path) -> None:
