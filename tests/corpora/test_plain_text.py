@@ -136,7 +136,19 @@ def test_separators_of_unicode_end_paragraphs_and_documents(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("head", "what"), [(b"PK\x03\x04", "ZIP"), (b"%PDF-1.7", "PDF"), (b"PAR1", "Parquet")]
+    ("head", "what"),
+    [
+        (b"PK\x03\x04", "ZIP"),
+        (b"%PDF-1.7", "PDF"),
+        (b"PAR1", "Parquet"),
+        (b"7z\xbc\xaf\x27\x1c", "7z"),
+        (b"ARROW1", "Arrow"),
+        (b"\x04\x22\x4d\x18", "lz4"),
+        (b"\x1f\x9d\x90", "compress"),
+        (b"]\x00\x00\x80", "lzma"),
+        (b"{\\rtf1", "RTF"),
+        (b"a.txt" + bytes(252) + b"ustar", "tar archive"),
+    ],
 )
 def test_other_files_are_named(head: bytes, what: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(head + bytes(range(256)) * 4)

@@ -109,7 +109,25 @@ _SEVEN_BITS = (
 )
 _ASCII_LETTER = re.compile("[A-Za-z]")
 _UNPACK = {".gz": "gzip -dc", ".xz": "xz -dc", ".zst": "zstd -dc", ".bz2": "bzip2 -dc"}
-_KINDS = {b"PK\x03\x04": "a ZIP archive, such as docx or epub", b"%PDF": "PDF", b"PAR1": "Parquet"}
+_KINDS = {
+    b"PK\x03\x04": "a ZIP archive, such as docx or epub",
+    b"%PDF": "PDF",
+    b"PAR1": "Parquet",
+    b"ARROW1": "Arrow",
+    b"Obj\x01": "Avro",
+    b"\x89HDF": "HDF5",
+    b"SQLite format 3": "an SQLite database",
+    b"\xd0\xcf\x11\xe0": "an old Office document, such as doc or xls",
+    b"{\\rtf": "RTF",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive",
+    b"Rar!\x1a\x07": "a RAR archive",
+    b"\x1f\x9d": "compressed by compress (.Z)",
+    b"\x04\x22\x4d\x18": "compressed by lz4",
+    b"\x5d\x00\x00": "compressed by lzma",
+    b"LZIP": "compressed by lzip",
+    b"\xff\x06\x00\x00sNaPpY": "compressed by snappy",
+}
+_TAR_MAGIC, _TAR_PLACE = b"ustar", 257
 _SAMPLE_BYTES = 1 << 16
 _MIN_BAD_BYTES = 20
 _BAD_BYTES_PER = 1_000_000
@@ -214,8 +232,15 @@ def refuse_other_files(head: bytes, path: Path) -> None:
         UserError: it does; the message names the encoding and the command that converts it.
     """
     kind = next((name for magic, name in _KINDS.items() if head.startswith(magic)), "")
+    if head[_TAR_PLACE:].startswith(_TAR_MAGIC):
+        kind = "a tar archive"
     if kind:
-        raise UserError(f"{path} is {kind}, not text", "a text file in UTF-8", "save it as text")
+        is_packed = "archive" in kind or "compressed" in kind
+        raise UserError(
+            f"{path} is {kind}, not text",
+            "a text file in UTF-8, plain or packed by gzip, xz, zstd or bzip2",
+            "unpack it, or save it as text" if is_packed else "save it as text",
+        )
     if encoding := unmarked_utf(head[:_SAMPLE_BYTES]) or _seven_bits(head[:_SAMPLE_BYTES]):
         raise refusal(path, encoding)
 
