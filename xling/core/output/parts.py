@@ -15,7 +15,7 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -46,6 +46,12 @@ class Workspace:
     def part(self, phase: str, index: int) -> Path:
         """Return the path of part ``index`` of ``phase``, which may not exist yet."""
         return self.root / phase / f"{index:05d}"
+
+    def delete(self) -> None:
+        """Delete the parts; those with other settings stay."""
+        shutil.rmtree(self.root, ignore_errors=True)
+        with suppress(OSError):
+            self.root.parent.rmdir()
 
     @contextmanager
     def write_part(self, phase: str, index: int) -> Iterator[Path]:

@@ -96,7 +96,7 @@ _SCRIPT_NAMES = {
     "Kore": ("HANGUL", "CJK"),
 }
 _MARKS_OF_PRINT = frozenset("‘’“”„‚…–—•«»‹›°§€£©®™·¡¿ªº½¼¾²³´¨¸¯±×÷\u00a0、。，！？：；（）「」『』《》・")
-_MARKS_IN_WORDS = frozenset("’‘´·–—\u00a0")
+_MARKS_IN_WORDS = frozenset("’‘´–—\u00a0")
 _ALONE = frozenset("àáèéêìíòóôùúåöÀÁÈÉÊÌÍÒÓÔÙÚÅÖ")
 # A text file holds none of these; damage makes them.
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x19\x1b-\x1f\x7f]")
@@ -311,8 +311,9 @@ def guess_encoding(sample: bytes, lang: str = "") -> str:
         scores = [_score(sample, codec, name) - _MARGIN * i for i, codec in enumerate(codecs_of_script)]
         if max(scores) > best_score:
             # What is usual for the language wins unless another script is clearly better.
-            best_score = max(scores) + (_SCRIPT_MARGIN if name == script else 0)
-            best = codecs_of_script[scores.index(max(scores))]
+            place = scores.index(max(scores))
+            best_score = scores[place] + _MARGIN * place + (_SCRIPT_MARGIN if name == script else 0)
+            best = codecs_of_script[place]
     return best
 
 
@@ -335,8 +336,8 @@ def _fits(text: str, place: int, scripts: tuple[str, ...]) -> bool:
     before, after = text[place - 1 : place], text[place + 1 : place + 2]
     if char.isupper() and (before.islower() or (after.islower() and before.isalpha())):
         return False
-    if "CJK" in scripts:
-        return True
+    if "CJK" in scripts:  # no letter of theirs stands within a word of ASCII
+        return not (_ASCII_LETTER.fullmatch(before) and _ASCII_LETTER.fullmatch(after))
     neighbours = [each for each in (before, after) if each.isalpha()]
     if scripts[0] != "LATIN":
         return bool(neighbours) and not any(map(str.isascii, neighbours))
