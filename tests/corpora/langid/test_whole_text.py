@@ -10,7 +10,7 @@ from xling.corpora.stages.repair import Repair
 from xling.text.document import Document
 
 WESTERN = {
-    "de": "Für die Nacht wünschen sie größere Räume.|Später öffneten sie die Tür und hörten Musik.",
+    "de": "Für die Nacht wünschen wir größere Räume.|Später öffneten sie die Tür und hörten Musik.",
     "es": "El niño está en su habitación.|¿Dónde está la estación más próxima?|Mañana irá a ver a su tía, dijo él.",
     "fr": "Les élèves étaient très fatigués.|Où êtes-vous allés à midi ?|Cela a déjà été dit à plusieurs.",
     "sv": "Hon gick på gatan för att köpa bröd.|Därför måste vi åka hem.|När är du född, frågade läraren.",
