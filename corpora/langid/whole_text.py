@@ -18,10 +18,10 @@ _MIN_GAIN = 0.2  # by which the mean gain of n-grams of the changed words must r
 _FEW_LETTERS = 0.5  # of the changed characters
 _MAX_BEHIND = 0.8  # the mean gain of another language, of words that had signs inside
 _MIN_RIGHT = 0.5  # of the changed characters become letters of the language or apostrophes
-_ANYWHERE = frozenset("°’‘ʼʻ\u00a0\u202f\u00b7…–—−\u00ad\u200b\u200c\u200d\ufeff\ufffd")
+_ANYWHERE = frozenset("▁￭→←↔⇒⇐↑↓°’‘ʼʻ\u00a0\u202f\u00b7…–—−\u00ad\u200b\u200c\u200d\ufeff\ufffd")
 _QUOTES, _LOW_QUOTES = frozenset("“”«»‹›"), frozenset("„‚")
-_BEFORE_WORDS = frozenset("¿¡•§€£¥№→←►▶■●○◦▪✓★")
-_BEHIND_WORDS = frozenset("ªº™®©²³¹‰")
+_BEFORE_WORDS = frozenset("¿¡•§€£¥№►▶■●○◦▪✓★")
+_BEHIND_WORDS = frozenset("†‡ªº™®©²³¹‰")
 
 
 def misfits(text: str, letters: Collection[str] | None = None) -> int:
@@ -32,7 +32,17 @@ def misfits(text: str, letters: Collection[str] | None = None) -> int:
         letters: those of the language; without them any letter is right.
     """
     places = [i for i, char in enumerate(text) if char > "\x7f"]
-    return sum(_is_misfit(text[i], text[i - 1 : i], text[i + 1 : i + 2], letters) for i in places)
+    return sum(
+        _is_misfit(text[i], text[i - 1 : i], text[i + 1 : i + 2], letters)
+        and not (unicodedata.category(text[i]) == "Sm" and _is_formula(text, i))
+        for i in places
+    )
+
+
+def _is_formula(text: str, place: int) -> bool:
+    """Return whether a mathematical sign stands between names of one letter, as in formulas."""
+    sides = text[max(0, place - 2) : place], text[place + 1 : place + 3]
+    return not any(len(side) > 1 and side.isalpha() for side in sides)
 
 
 def _is_misfit(char: str, before: str, after: str, letters: Collection[str] | None) -> bool:

@@ -77,8 +77,6 @@ def from_row(row: Any, name: str, source: str, ledger: Ledger, field: str = "") 
     if not isinstance(row, dict):
         count_refused(name, source, "not a JSON object", ledger)
         return None
-    if not field and not any(key in row for key in text_fields):
-        row = {key.lower() if isinstance(key, str) else key: value for key, value in row.items()} | row
     if not any(key in row for key in text_fields):
         count_refused(name, source, "no text field", ledger)
         return None

@@ -50,4 +50,4 @@ class Parquet(WithField):
                 f"columns {', '.join(names)}"[:300],
                 "correct the name after #",
             )
-        return [name for name in names if name.lower() in FIELDS or name == self.field] or list(names[:1])
+        return [name for name in names if name in FIELDS or name == self.field] or list(names[:1])

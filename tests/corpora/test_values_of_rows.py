@@ -195,13 +195,3 @@ def test_rows_of_an_array_and_of_a_sequence_are_read(raw, tmp_path):
     assert [doc.text for doc in docs] == TEXTS and not dropped
     found, dropped = pairs(f"jsonl:{tmp_path}/a.jsonl")
     assert [row[0] for row in found] == TEXTS and not dropped
-
-
-def test_names_of_fields_in_any_case(tmp_path):
-    (tmp_path / "a.jsonl").write_text(
-        "".join(json.dumps({"Text": t, "URL": "http://a"}) + "\n" for t in TEXTS)
-    )
-    pq.write_table(pa.table({"TEXT": TEXTS, "Url": ["http://a"] * len(TEXTS)}), tmp_path / "a.parquet")
-    for scheme in ("jsonl", "parquet"):
-        docs, dropped = documents(f"{scheme}:{tmp_path}/a.{scheme}")
-        assert [(doc.text, doc.url) for doc in docs] == [(text, "http://a") for text in TEXTS] and not dropped
