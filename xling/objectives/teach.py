@@ -19,6 +19,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ from xling.text.tokenizers.wordpiece import marked
 from xling.text.words.features import is_unspaced
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Bool, Float, Int
 
 OVERHEAD = 2
 WORD_START = "\u2581"
@@ -76,20 +77,28 @@ class Reader:
 
         A word begins at a piece with the mark, at a sign, and at every piece of a script without spaces.
         """
-        words: list[str] = []
+        of_pieces = np.flatnonzero(tokens >= FIRST_PIECE)
+        pieces = tokens[of_pieces]
+        begins, goes_on = self._borders
+        starts = begins[pieces]
+        starts[1:] |= ~goes_on[pieces[:-1]]
+        starts[:1] = True
         word_of = np.full(len(tokens), -1)
-        for place, token in enumerate(tokens.tolist()):
-            if token < FIRST_PIECE:
-                continue
-            name = self._names[token]
-            plain = name.replace(WORD_START, "")
-            alone = not _is_of_word(plain[:1]) or is_unspaced(plain)
-            if name.startswith(WORD_START) or alone or not words or not _is_of_word(words[-1][-1:]):
-                words.append(plain)
-            else:
-                words[-1] += plain
-            word_of[place] = len(words) - 1
-        return words, word_of
+        word_of[of_pieces] = np.cumsum(starts) - 1
+        plain = [self._plain[piece] for piece in pieces.tolist()]
+        cuts = [*np.flatnonzero(starts).tolist(), len(plain)]
+        return ["".join(plain[first:last]) for first, last in pairwise(cuts)], word_of
+
+    @cached_property
+    def _plain(self) -> list[str]:
+        return [name.replace(WORD_START, "") for name in self._names]
+
+    @cached_property
+    def _borders(self) -> tuple[Bool[np.ndarray, " pieces"], Bool[np.ndarray, " pieces"]]:
+        """For each piece: whether a word begins at it, and whether a word that it ends can go on."""
+        alone = [not _is_of_word(plain[:1]) or is_unspaced(plain) for plain in self._plain]
+        begins = [name.startswith(WORD_START) for name in self._names]
+        return np.array(alone) | np.array(begins), np.array([_is_of_word(plain[-1:]) for plain in self._plain])
 
     def teacher_tokens(
         self, words: Sequence[str]

@@ -19,8 +19,8 @@ from xling.static import encoder_files
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int64
 
-MAX_KEPT = 200_000
-"""Vectors of words in memory; all are forgotten when there are more."""
+MAX_KEPT = 1 << 26
+"""Numbers of the vectors of words in memory; all words are forgotten when there are more."""
 NEAR = 0.1
 """What a pair of words at the two ends of their texts loses."""
 
@@ -37,7 +37,8 @@ class WordLinks:
         self.least = least
         self._encoder = encoder_files.load_encoder(encoder).without_sketch()
         self._mean = F.normalize(self._encoder.table, dim=1).mean(0).numpy()
-        self._kept: dict[str, Float32[np.ndarray, " dim"]] = {}
+        self._rows: dict[str, int] = {}
+        self._kept: Float32[np.ndarray, "rows dim"] = np.zeros((0, len(self._mean)), np.float32)
 
     def between(self, src: Sequence[str], tgt: Sequence[str]) -> Int64[np.ndarray, "links 2"]:
         """Return the places of linked words, int64 (num_links, 2): in ``src``, then in ``tgt``."""
@@ -53,13 +54,17 @@ class WordLinks:
         return np.stack([kept, best[kept]], 1)
 
     def _vectors(self, words: Sequence[str]) -> Float32[np.ndarray, "words dim"]:
-        missing = [word for word in dict.fromkeys(words) if word not in self._kept]
-        if missing:
-            if len(self._kept) > MAX_KEPT:
-                self._kept.clear()
+        if missing := [word for word in dict.fromkeys(words) if word not in self._rows]:
+            if len(self._rows) * len(self._mean) > MAX_KEPT:
+                self._rows.clear()
                 missing = list(dict.fromkeys(words))
             vectors = F.normalize(self._encoder.word_vectors(missing), dim=1).numpy()
             vectors = (vectors - self._mean) * (np.abs(vectors).sum(1, keepdims=True) > 0)
             vectors /= np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-6)
-            self._kept.update(zip(missing, vectors, strict=True))
-        return np.stack([self._kept[word] for word in words]) if words else np.zeros((0, 1), np.float32)
+            first = len(self._rows)
+            if first + len(missing) > len(self._kept):
+                more = np.zeros((first + len(missing), len(self._mean)), np.float32)  # double at least
+                self._kept = np.concatenate([self._kept[:first], more])
+            self._kept[first : first + len(missing)] = vectors
+            self._rows.update(zip(missing, range(first, first + len(missing)), strict=True))
+        return self._kept[[self._rows[word] for word in words]]
