@@ -74,7 +74,7 @@ _SUSPECT = re.compile(
 )
 SIGNS_OF_CYRILLIC = "[а-џ][Ѐ-Я]|[Ѐ-я][\u2200-\u25ff]|[\u2200-\u25ff][Ѐ-я]"
 """Places that no right line in Cyrillic letters has, though most of its letters are those of the language."""
-_INNER_CAPITAL = re.compile("[а-џ][Ѐ-Я]|[Ѐ-Я]{4}|[^\\W\\d_][\u2200-\u25ff]|[\u2200-\u25ff][^\\W\\d_]")
+_INNER_CAPITAL = re.compile("[а-џ][Ѐ-Я]|[^\\W\\d_][\u2200-\u25ff]|[\u2200-\u25ff][^\\W\\d_]")
 
 _MIN_CHARACTERS = 4  # East Asian ones of a line that is repaired by itself
 _NOT_NATIVE_COST = 10.0  # what a line of characters of other languages would lose of its mean gain

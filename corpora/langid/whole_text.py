@@ -46,7 +46,7 @@ def _is_formula(text: str, place: int) -> bool:
 
 
 def _is_misfit(char: str, before: str, after: str, letters: Collection[str] | None) -> bool:
-    if char in _ANYWHERE:
+    if char in _ANYWHERE or unicodedata.category(char) == "Pd":
         return False
     if unicodedata.category(char)[0] in "LM" and char not in _BEHIND_WORDS:
         if letters is None and "\u036f" < char < "\u0600" and before.isascii() and before.isalpha():
