@@ -8,17 +8,30 @@ from typing import Any
 from xling.text.document import Ledger
 
 COMMA_NOTE = "JSON rows with a comma at their end, read without it"
+ARRAY_NOTE = "JSON rows with a mark of an array or a separator at them, read without it"
 
 
 def read_json(line: str | bytes, ledger: Ledger) -> Any:
-    """Return the value in a line of JSON, None for damage; a comma after it, as between array elements, is counted."""
+    """Return the value in a line of JSON, None for damage; marks of an array around it are counted."""
     value = _parsed(line)
-    if value is not None or line.rstrip()[-1:] not in (",", b","):
-        return value
-    value = _parsed(line.rstrip()[:-1])
     if value is not None:
-        ledger.count_event(COMMA_NOTE)
-    return value
+        return value
+    marks: Any = ("[", "]", "\x1e", ",") if isinstance(line, str) else (b"[", b"]", b"\x1e", b",")
+    bare: Any = line.strip()
+    bare = bare.removeprefix(marks[2]).removeprefix(marks[0]).removesuffix(marks[3])
+    if bare.count(marks[0]) != bare.count(marks[1]):
+        bare = bare.rstrip().removesuffix(marks[1])
+    value = _parsed(bare)
+    if isinstance(value, dict):
+        has_comma = line.rstrip().endswith(marks[3])
+        ledger.count_event(COMMA_NOTE if has_comma else ARRAY_NOTE)
+        return value
+    return None
+
+
+def is_array_mark(line: str | bytes) -> bool:
+    """Return whether a line holds only the begin or the end of an array."""
+    return line.strip() in ("[", "]", b"[", b"]", b"],")
 
 
 def _parsed(line: str | bytes) -> Any:

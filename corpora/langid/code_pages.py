@@ -25,9 +25,10 @@ from xling.core.languages import Language
 from xling.core.package_tables import load_table
 from xling.corpora.langid import ngrams
 from xling.corpora.langid.identify import body_of, built_in_ngrams
+from xling.corpora.langid.whole_text import misfits, right_pages
 
 _TABLE = load_table(__package__, "code_pages.yaml")
-_WESTERN = ("cp1252", "mac_roman", "cp850")
+_WESTERN = ("cp1252", "mac_roman", "cp850", "cp437")
 _PAGES_OF_SCRIPT = {script: tuple(pages.split()) for script, pages in _TABLE["of_script"].items()}
 _PAGES_OF_LANG = {
     lang: tuple(group["pages"].split()) for group in _TABLE["of_language"] for lang in group["langs"].split()
@@ -50,9 +51,12 @@ _SIGNS = "¹³²¿º¼¾½£¥¯±¶ª¢¡¦¨´¸¤¬µ×÷"
 # Signs beside letters, marks between letters, and a capital behind a small letter of Cyrillic.
 _SUSPECT = re.compile(
     rf"[^\W\d_][{_SIGNS}]|[{_SIGNS}][^\W\d_]|[^\W\d_][‚„…†‡‰ˆ˜‹›“”•–—™€][^\W\d_]|[\x80-\x9f]|[а-џ][Ѐ-Я]"
+    r"|[^\W\d_][‚„†‡ˆ‰˜‹™]|[a-zß-öø-ÿ][À-ÖØ-Þ]"
 )
-_INNER_CAPITAL = re.compile("[а-џ][Ѐ-Я]")
-_SUSPECT_CHARACTERS = frozenset(_SIGNS + "‚„…†‡‰ˆ˜‹›“”•–—™€")
+SIGNS_OF_CYRILLIC = "[а-џ][Ѐ-Я]|[Ѐ-я][\u2200-\u25ff]|[\u2200-\u25ff][Ѐ-я]"
+"""Places that no right line in Cyrillic letters has, though most of its letters are those of the language."""
+_INNER_CAPITAL = re.compile("[а-џ][Ѐ-Я]|[^\\W\\d_][\u2200-\u25ff]|[\u2200-\u25ff][^\\W\\d_]")
+
 _MIN_CHARACTERS = 4  # East Asian ones of a line that is repaired by itself
 _NOT_NATIVE_COST = 10.0  # what a line of characters of other languages would lose of its mean gain
 _SAME = 0.05  # such gains are equal
@@ -69,9 +73,9 @@ def _single_byte_table(mistaken: str, right: str) -> Table:
         written = data.decode(right, "ignore")
         if not written or (not written.isprintable() and written != "\u00a0"):
             continue
-        if read := data.decode(mistaken, "ignore"):
-            table[ord(read)] = written
-        if mistaken == "cp1252":  # Latin-1, and what programs put where Windows-1252 has no character
+        # What programs put where a page has no character.
+        table[ord(data.decode(mistaken, "ignore") or chr(byte))] = written
+        if mistaken == "cp1252":  # Latin-1 too
             table[byte] = written
     return table
 
@@ -90,6 +94,7 @@ _ANY = ("ru", "uk", "bg", "sr", "el", "he", "ar", "fa", "th", "zh", "ja", "ko", 
 # another: only then is every language tried.
 _SURELY_DAMAGED = re.compile(
     r"[¡-¬®-ÿ]{4}|[a-z][þðý¹³¿º¼¾¥£¯±¶][a-z]|[a-z][а-џ]|[а-џ][a-z]|[\x80-\x9f]|[a-z][√≈∆ŽˆŠ‚„‡‰][a-z]|[а-џ][Ѐ-Я]|[А-Я]{5}"
+    "|[A-Za-zÀ-ÿЀ-я][\u2200-\u25ff][A-Za-zÀ-ÿЀ-я]|[a-z][Α-ω][a-z]"
 )
 _MIN_DAMAGED, _SAMPLE_LINES = 3, 6
 
@@ -132,10 +137,10 @@ class CodePages:
             if languages.get(code).script in _EAST_ASIAN and not set(lines) & set(sample)
         ]
         changed = east_asian or [(code, lines) for code, lines in readings if lines != sample]
-        scores = built_in_ngrams().scores(
-            [body_of("\n".join(lines)) for _, lines in [("", sample), *changed]]
-        )[0]
-        best = scores.max(axis=1).tolist()
+        texts = ["\n".join(lines) for lines in [sample, *(lines for _, lines in changed)]]
+        scores = built_in_ngrams().scores([body_of(text) for text in texts])[0]
+        strange = np.array([misfits(text) / max(1, len(text)) for text in texts])
+        best = (scores.max(axis=1) - _NOT_NATIVE_COST * strange).tolist()
         score, code = max(zip(best[1:], (code for code, _ in changed), strict=True), default=(0.0, ""))
         is_better = score > best[0] + _MIN_GAIN or (east_asian and score > 0)
         return WrongCodePage.of(code).mend(lines) if is_better else list(lines)
@@ -176,7 +181,7 @@ class WrongCodePage:
         pages = [page for page in code_pages(self.lang) if page not in _MULTI_BYTE]
         chars = {char for page in pages for char in bytes(range(0x80, 0x100)).decode(page, "ignore")}
         letters = sorted(char for char in chars if char.isalpha())
-        if self.lang.script != "Latn":
+        if self.lang.script not in ("Latn", "Cyrl"):
             marks = {char for char in chars if unicodedata.category(char)[0] == "M" and not char.isascii()}
             return frozenset(
                 marks.union(char for char in letters if languages.matches_script(char, self.lang))
@@ -191,15 +196,47 @@ class WrongCodePage:
         """Return the lines of one text or file, those that were read in another code page put right."""
         if self._column < 0 or not code_pages(self.lang):
             return list(lines)
-        mended = list(lines)
-        suspects = [i for i, line in enumerate(lines) if self.is_suspect(line)]
+        mended = self._mend_together(lines)
+        suspects = [i for i, line in enumerate(mended) if self.is_suspect(line)]
         for first in range(0, len(suspects), _MAX_LINES_AT_ONCE):
             rows = suspects[first : first + _MAX_LINES_AT_ONCE]
-            for row, text in zip(rows, self._mend_suspects([lines[i] for i in rows]), strict=True):
+            for row, text in zip(rows, self._mend_suspects([mended[i] for i in rows]), strict=True):
                 mended[row] = text
         if suspects and not self._own_letters & set("".join(lines)):
             return self._mend_few_letters("\n".join(mended)).split("\n")
         return mended
+
+    def _mend_together(self, lines: Sequence[str]) -> list[str]:
+        """Return the lines, those with characters out of their place as the pages of the whole text have them."""
+        suspects = {line for line in lines if self.is_suspect(line)}
+        if not suspects or self.lang.script in _EAST_ASIAN:
+            return list(lines)
+        tables = {
+            (mistaken, right): _single_byte_table(mistaken, right)
+            for right in code_pages(self.lang)
+            for mistaken in _MISTAKEN
+            if mistaken != right
+        }
+        pages = right_pages(suspects, self.letters, tables, self._column)
+        if not pages:
+            return list(lines)
+        table = tables[pages]
+        others = [line for line in lines if not line.isascii() and line not in suspects]
+        return [
+            line.translate(table)
+            if not line.isascii()
+            and self._is_better(line.translate(table), line, len(others) <= len(suspects))
+            else line
+            for line in lines
+        ]
+
+    def _is_better(self, new: str, line: str, is_usual: bool) -> bool:
+        """Whether a line has fewer misfits in other pages, or as many but more own letters where that is usual."""
+        gain = misfits(line, self.letters) - misfits(new, self.letters)
+        return gain > 0 or (is_usual and not gain and self._num_own(new) > self._num_own(line))
+
+    def _num_own(self, text: str) -> int:
+        return sum(char in self.letters for char in text)
 
     def _mend_few_letters(self, text: str) -> str:
         """Return a text put right whose only strange letters, a few, are those of its language in Windows-1252.
@@ -226,12 +263,10 @@ class WrongCodePage:
             return False
         if self.lang.script != "Latn":
             return not languages.matches_script(text, self.lang) or (
-                self.lang.script == "Cyrl" and bool(_INNER_CAPITAL.search(text))
+                self.lang.script in ("Cyrl", "Grek") and bool(_INNER_CAPITAL.search(text))
             )
         others = {char for char in text if char > "\x7f"} - self.letters
-        return bool(others - _ANYWHERE) or (
-            bool(others & _SUSPECT_CHARACTERS) and bool(_SUSPECT.search(text))
-        )
+        return bool(others - _ANYWHERE) or bool(_SUSPECT.search(text))
 
     def _mend_suspects(self, lines: Sequence[str]) -> list[str]:
         readings = [reading for number, line in enumerate(lines) for reading in self._readings(number, line)]

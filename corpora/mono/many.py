@@ -58,7 +58,7 @@ def run_part(build: Build, phase: str, index: int) -> Answer | None:
         try:
             _run_plan(build)
         except UserError:
-            one.discard_workspace(build)
+            build.workspace.delete()
             with contextlib.suppress(OSError):  # it holds routed documents
                 build.root.rmdir()
             raise

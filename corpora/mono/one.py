@@ -18,7 +18,6 @@ Every part is complete or absent, so that a killed run resumes and ends in the s
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -92,15 +91,8 @@ def _run_tidily(build: Build, phase: str, index: int) -> Answer | None:
     except UserError as error:
         is_over = isinstance(error, NothingLeftError) or (phase == "read" and len(build.plan.parts) == 1)
         if is_over and not build.cfg.keep_work:
-            discard_workspace(build)
+            build.workspace.delete()
         raise
-
-
-def discard_workspace(build: Build) -> None:
-    """Delete the parts of a build; those with other settings stay."""
-    shutil.rmtree(build.workspace.root, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        build.workspace.root.parent.rmdir()
 
 
 def _run_part(build: Build, phase: str, index: int) -> Answer | None:

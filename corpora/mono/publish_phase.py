@@ -20,7 +20,7 @@ from xling.corpora.card import publication
 from xling.corpora.card.counters import Counters
 from xling.corpora.card.ledgers import merged_counters, merged_ledger
 from xling.corpora.card.publication import STATS
-from xling.corpora.common.json_rows import COMMA_NOTE
+from xling.corpora.common.json_rows import ARRAY_NOTE, COMMA_NOTE
 from xling.corpora.mono.build import PLAN, Build
 from xling.corpora.mono.parts import CUTOFFS, INPUTS, meanings, partial_reasons
 from xling.corpora.mono.settings import CC_INDEX, STAGE_NAME
@@ -33,7 +33,16 @@ from xling.corpora.stages.filters import Filters
 from xling.corpora.stages.perplexity import Perplexity
 from xling.text.document import Ledger
 
-_SAID_NOTES = (LIST_NOTE, SHORT_NOTE, TIMES_NOTE, WRAPPED_NOTE, CUT_NOTE, COMMA_NOTE, LOST_CHARS_NOTE)
+_SAID_NOTES = (
+    LIST_NOTE,
+    SHORT_NOTE,
+    TIMES_NOTE,
+    WRAPPED_NOTE,
+    CUT_NOTE,
+    ARRAY_NOTE,
+    COMMA_NOTE,
+    LOST_CHARS_NOTE,
+)
 _PHASES_WITH_LEDGER = ("read", "filter", "score", "finish")
 
 

@@ -22,7 +22,7 @@ from xling.corpora.card import publication
 from xling.corpora.card.counters import Counters
 from xling.corpora.card.ledgers import merged_counters, merged_ledger
 from xling.corpora.card.publication import STATS
-from xling.corpora.common.json_rows import COMMA_NOTE
+from xling.corpora.common.json_rows import ARRAY_NOTE, COMMA_NOTE
 from xling.corpora.parallel import audit
 from xling.corpora.parallel.chain import REPAIRED, Chain, count_dropped, count_entered
 from xling.corpora.parallel.filters import PAIR_FILTERS
@@ -248,7 +248,7 @@ def summary(out: Path) -> Answer:
     for note, num in sorted(stats["ledger"]["notes"].items()):
         if note.startswith("truncated"):
             notes.append(f"  {num} {note}: what is missing behind its end is not counted; get it again")
-        elif note == COMMA_NOTE:
+        elif note in (COMMA_NOTE, ARRAY_NOTE):
             notes.append(f"  {note}: {num:,}")
     tokenised = "settings.repair.tokenised=true"
     text = publication.summary(out, stats, stats["pair"], ("pairs",), notes, tokenised, PAIR_FILTERS)
@@ -256,9 +256,13 @@ def summary(out: Path) -> Answer:
     return Answer(text, {"pair": stats["pair"], "out": str(out), **pairs})
 
 
+class NothingLeftError(UserError):
+    """Raised when no pair passed."""
+
+
 def nothing_left(build: Build, ledger: Ledger) -> UserError:
     """The error for an empty result, with the commonest reasons."""
     if not ledger.seen[READ_STAGE]:
-        return UserError(f"no sentence pair in {', '.join(build.uris)}", fix="check source= and pair=")
+        return NothingLeftError(f"no sentence pair in {', '.join(build.uris)}", fix="check source= and pair=")
     said, setting = publication.nothing_left(ledger, "pairs", _meanings(build), PAIR_FILTERS)
-    return UserError(said, fix=f"{setting}, or check pair=")
+    return NothingLeftError(said, fix=f"{setting}, or check pair=")

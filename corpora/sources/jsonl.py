@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from xling.corpora.common.json_rows import read_json
+from xling.corpora.common.json_rows import is_array_mark, read_json
 from xling.corpora.common.shards import FORM
 from xling.corpora.sources.source import SOURCES, STAGE, LocalFiles, Shard, admit, declared_lang, running_text
 from xling.corpora.sources.values import as_date, as_name, as_text
@@ -32,7 +32,7 @@ class Jsonl(LocalFiles):
         for number, line in enumerate(
             read_lines(self.context.local(shard), ledger, lang=self.context.one_lang)
         ):
-            if not line.strip():
+            if not line.strip() or is_array_mark(line):
                 continue
             row = read_json(line, ledger)
             if kept := from_row(row, f"{shard.name}/{number}", shard.source, ledger, self.field):

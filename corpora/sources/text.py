@@ -20,7 +20,14 @@ from xling.corpora.sources.source import (
 )
 from xling.text.document import LONE, Document, Ledger
 from xling.text.files.compressed import read_lines
-from xling.text.long_texts import CLOSING, LIST_LINES, SENTENCE_ENDS, cut_text, is_list_of_sentences
+from xling.text.long_texts import (
+    CLOSING,
+    LIST_LINES,
+    SENTENCE_ENDS,
+    cut_text,
+    is_list_of_sentences,
+    split_line,
+)
 from xling.text.wrapped_lines import join_sentences, join_wrapped, wrapped_width
 
 LIST_NOTE = "file of isolated sentences, one a line: each line is a document"
@@ -31,8 +38,6 @@ _MIN_CUES = 5
 _SHORT_BLOCK = 300
 _MAX_SHARE_ENDED = 0.6
 _TIMES = re.compile(r"(?:\d+:)?\d+:\d\d[.,]\d+ +--> +(?:\d+:)?\d+:\d\d[.,]\d+.*")
-# A line of these alone is blank: spaces of all widths, joiners and marks that are not seen.
-_BLANK = re.compile("[\\s\u200b-\u200f\u2060\ufeff\u00ad]*")
 
 
 @SOURCES.register("text")
@@ -98,10 +103,7 @@ def _without_times(lines: Iterator[str], ledger: Ledger) -> Iterator[str]:
 def decoded_lines(context: Context, shard: Shard, ledger: Ledger) -> Iterator[str]:
     """Yield the lines of one file; those that look blank are empty, and so is one between two pages (form feed)."""
     for row in read_lines(context.local(shard), ledger, lang=context.one_lang):
-        for number, line in enumerate(decode(row, ledger).split("\f")):
-            if number:
-                yield ""
-            yield "" if _BLANK.fullmatch(line) else line
+        yield from split_line(decode(row, ledger))
 
 
 def _head(lines: Iterator[str]) -> Iterator[str]:

@@ -172,6 +172,8 @@ def _date(arguments: Arguments, page: Page, from_position: int = 1) -> str:
         return " ".join(parts)
     months = _MONTHS if page.lang in ("", "en", "simple") else ()
     year, month, day = (*parts, "", "")[:3]
+    if month in _MONTHS:
+        month = str(_MONTHS.index(month) + 1)
     if not month or not months or not (month.isdecimal() and 1 <= int(month[:3]) <= len(months)):
         return (
             "-".join(part.zfill(2) for part in parts if part)
@@ -346,7 +348,7 @@ _RENDERERS: dict[str, _Renderer] = {
                      _date),
     **dict.fromkeys(("date-", "date de naissance", "date de décès", "date naissance"), _french_date),
     "death date and age": _date, "age": _age, "age in years": _age, "alter": _age, "edad": _age, "età": _age,
-    "âge": _age,
+    "âge": _age, "年数": _age,
     "percentage": _percentage, "percent": _percentage, "pct": _percentage, "as of": _as_of, "asof": _as_of,
     "ship": _ship, "hms": lambda a, page: f"HMS {a.at(1)}", "uss": lambda a, page: f"USS {a.at(1)}",
     "ss": lambda a, page: f"SS {a.at(1)}", "rms": lambda a, page: f"RMS {a.at(1)}",

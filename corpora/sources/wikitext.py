@@ -17,6 +17,8 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from xling.corpora.common.raised import keep_raised_digits
+from xling.corpora.sources.wikilocal import local_text
 from xling.corpora.sources.wikitemplates import BAR, NO_PAGE, SIGN, Arguments, Page, function_of, text_of
 
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
@@ -40,7 +42,10 @@ _EXTERNAL_LINK = re.compile(
     r"\[(?:https?:|ftp:|mailto:)?//[^\s\]<>]{0,2000}+[ \t]*+([^\]\n]{0,1000}+)\]"
     r"|\[mailto:[^\s\]]{0,300}+[ \t]*+([^\]\n]{0,1000}+)\]"
 )
-_BARE_URL = re.compile(r"(?:https?|ftp)://[^\s\]<>|}\u3000-\u303f\uff00-\uffef]+")
+# Letters of scripts without spaces are the text that goes on.
+_BARE_URL = re.compile(
+    r"(?:https?|ftp)://[^\s\]<>|}\u0e00-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af\uff00-\uffef]+"
+)
 _VARIANT_RULE = re.compile(r"(?:^|;)\s*(?:[^;|:]*=>)?\s*([a-zA-Z]{2,3}(?:-[a-zA-Z]{2,12}){0,2})\s*:")
 _VARIANT_FLAG = r"\s*(?:[A-Z-]|[a-z]{2,3}(?:-[a-z]{2,12})*)\s*"
 _VARIANT_FLAGS = re.compile(rf"{_VARIANT_FLAG}(?:;{_VARIANT_FLAG})*")
@@ -114,7 +119,7 @@ def clean(
         last + len("</nowiki>") if last >= 0 else 0
     )  # otherwise every start would search for an end in vain
     text = _NOWIKI.sub(keep_nowiki, text[:closed]) + _EMPTY_NOWIKI.sub(keep_nowiki, text[closed:])
-    text = _without_removed_tags(_EMPTY_TAG.sub("", text))
+    text = _without_removed_tags(_EMPTY_TAG.sub("", keep_raised_digits(text)))
     renderer = _Renderer(names, page)
     text = _render_brackets(_PREFIXED_LINK.sub("", text), renderer)
     text = text.replace(BAR, "|").replace(SIGN, "=")
@@ -242,7 +247,9 @@ class _Renderer:
         name, has_any, rest = content.partition("|")
         name = " ".join(_ONE_HOLE.sub("", name).replace("_", " ").split()).lower()
         if text is None:
-            text = text_of(name, Arguments(rest, bool(has_any)), self.page)
+            arguments = Arguments(rest, bool(has_any))
+            local = local_text(name, arguments, self.page.lang)
+            text = text_of(name, arguments, self.page) if local is None else local
         if text is None:
             self.dropped.append(name[:60])
             return _HOLE.format(len(self.dropped) - 1)

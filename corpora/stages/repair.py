@@ -13,7 +13,8 @@ import numpy as np
 from ftfy.badness import badness
 from numpy.typing import NDArray
 
-from xling.corpora.langid.code_pages import CodePages, is_surely_damaged
+from xling.corpora.langid.code_pages import CodePages, WrongCodePage, is_surely_damaged
+from xling.corpora.langid.whole_text import misfits
 from xling.corpora.stages import STREAMING, Stage, Verdict
 from xling.text.document import LONE, Document
 from xling.text.repair import code_points, decode_mojibake, has_mojibake
@@ -33,6 +34,7 @@ _LOST_LETTER = re.compile(
 _ADDRESS = re.compile(r"\S*(?:://|www\.|\?\w+=)\S*")
 _MIN_LOST, _MAX_LOST_SHARE = 2, 0.02  # of the words
 _MIN_BAD, _MAX_BAD_SHARE = 3, 0.002  # of the characters; right text of 90 languages has a third of it at most
+_MAX_MISFIT_SHARE = 0.3  # of the characters beyond ASCII
 _TABLE_SIZE = 0x3100  # code points that are looked up one by one
 _PLAIN_RANGES = ((0x3100, 0x312F), (0x3400, 0x9FFF), (0xAC00, 0xD7A3), (0xFF01, 0xFF9D), (0x1F300, 0x1FAFF))
 
@@ -123,12 +125,21 @@ class Repair(Stage):
     def _decoded(self, lines: list[str]) -> list[str]:
         """Return the lines with sequences of UTF-8 decoded; where damage is left, those were other bytes by chance."""
         decoded = _decode_lines("\n".join(lines)).split("\n")
-        if len(decoded) != len(lines) or not any(map(is_surely_damaged, decoded)):
+        if len(decoded) != len(lines) or decoded == lines:
+            return decoded
+        if not self._is_of_one_language() and not any(map(is_surely_damaged, decoded)):
             return decoded
         return [
-            reread if is_surely_damaged(new) and reread != line else new
+            reread if reread != line and self._is_worse(new, reread) else new
             for line, new, reread in zip(lines, decoded, self._code_pages.mend(lines), strict=True)
         ]
+
+    def _is_worse(self, line: str, other: str) -> bool:
+        """Return whether a line has signs of damage, or more of them than another reading of it."""
+        if not self._is_of_one_language():
+            return is_surely_damaged(line)
+        letters = WrongCodePage.of(self._code_pages.langs[0]).letters
+        return is_surely_damaged(line) or misfits(line, letters) > misfits(other, letters)
 
 
 def _reason_beyond_repair(text: str, is_suspect: bool) -> str:
@@ -138,7 +149,12 @@ def _reason_beyond_repair(text: str, is_suspect: bool) -> str:
         lost = sum(1 for _ in _LOST_LETTER.finditer(rest))
         if lost >= _MIN_LOST and lost > _MAX_LOST_SHARE * len(rest.split()):
             return "lost_letters"
-    if not is_suspect or text.isascii() or not (has_mojibake(code_points(text)) or is_surely_damaged(text)):
+    if not is_suspect or text.isascii():
+        return ""
+    num_strange = sum(char > "\x7f" for char in text)
+    if num_strange >= _MIN_BAD and misfits(text) > max(_MIN_BAD - 1, _MAX_MISFIT_SHARE * num_strange):
+        return "mojibake"
+    if not (has_mojibake(code_points(text)) or is_surely_damaged(text)):
         return ""
     bad = badness(text)
     return "mojibake" if bad >= _MIN_BAD and bad > _MAX_BAD_SHARE * len(text) else ""

@@ -45,3 +45,11 @@ def test_an_empty_list_of_a_local_crawl_is_told_and_left_where_it_is(tmp_path: P
 )
 def test_a_page_that_no_server_describes_is_read_as_browsers_do(page: bytes, text: str) -> None:
     assert f"<p>{text}</p>" in warc.html_text(page, "text/html", Ledger())
+
+
+def test_raised_digits_are_no_other_number(tmp_path: Path) -> None:
+    page = "<p>Mji una watu 3×10<sup>6</sup> na km<sup class='u'>2</sup> 500, H<sub>2</sub>O, 5<sup>th</sup>.</p>"
+    (tmp_path / "a.html").write_text(f"<html><body>{page}</body></html>", encoding="utf-8")
+    assert [doc.text for doc in read(f"html:{tmp_path}/a.html")[0]] == [
+        "Mji una watu 3×10⁶ na km² 500, H2O, 5th."
+    ]

@@ -25,7 +25,7 @@ from xling.corpora.sources.source import CUT_NOTE
 from xling.corpora.sources.text import LIST_NOTE
 from xling.corpora.stages import near_duplicates as near
 from xling.text.document import LONE, Document, Ledger
-from xling.text.files.corpus_reader import read_lines
+from xling.text.files.corpus_reader import read_documents, read_lines
 from xling.text.files.encodings import guess_encoding
 from xling.text.files.globs import matching_files
 from xling.text.long_texts import cut_text, is_list_of_sentences
@@ -34,10 +34,11 @@ from xling.text.tokenised import tokenised_kind, undo
 SAMPLES = {
     "fr": "L'été dernier, la bibliothèque de notre ville a été rénovée à grands frais.",
     "de": "Die Straße führt über die Brücke zum Fluß, wo früher große Schiffe lagen.",
+    "es": "El niño está en su habitación; mañana irá a ver a su tía, ¿dónde está la estación?",
     "pl": "Książka leży na półce, a żółw śpi pod łóżkiem w ciepłym pokoju.",
     "tr": "Çocuklar öğleden sonra parkta oynadılar ve şarkı söylediler, güneş ılıktı.",
     "lv": "Bērni pēcpusdienā spēlējās parkā, un māte viņiem lasīja garu stāstu.",
-    "ru": "Дети играли в парке после обеда, а мать читала им длинную сказку.",
+    "ru": "Дети играли в парке после обеда; Моя мать читала им длинную сказку, и я слушал.",
     "el": "Τα παιδιά έπαιζαν στο πάρκο το απόγευμα και η μητέρα διάβαζε.",
     "ar": "لعب الأطفال في الحديقة بعد الظهر وقرأت لهم الأم قصة طويلة.",
     "zh": "这座城市的图书馆经过长时间的修缮之后重新开放，许多市民前来参观。",
@@ -49,6 +50,8 @@ LEGACY = [
     ("fr", "cp1252"), ("fr", "mac_roman"), ("de", "latin-1"), ("pl", "cp1250"), ("tr", "cp1254"), ("lv", "cp1257"),
     ("ru", "cp1251"), ("ru", "koi8_u"), ("ru", "cp866"), ("el", "cp1253"), ("ar", "cp1256"), ("zh", "gb18030"),
     ("zh_Hant", "big5hkscs"), ("ja", "cp932"), ("ja", "euc_jp"), ("ko", "cp949"),
+    ("de", "cp850"), ("fr", "cp850"), ("es", "cp850"), ("tr", "cp857"), ("ru", "mac_cyrillic"), ("ru", "iso8859_5"),
+    ("el", "cp737"), ("ja", "iso2022_jp_2"), ("ko", "iso2022_kr"), ("zh", "hz"), ("zh", "utf-7"),
 ]  # fmt: skip
 ENGLISH = sentences("en")
 
@@ -67,8 +70,8 @@ def test_a_file_in_a_legacy_encoding_is_refused_with_its_name(
     if scheme == "jsonl":
         rows = [json.dumps({"text": row}, ensure_ascii=False) for row in rows]
     (tmp_path / "a.txt").write_bytes("\n\n".join(rows).encode(codec))
-    found = guess_encoding("\n\n".join(rows).encode(codec), lang)
-    assert found == codec.replace("latin-1", "cp1252")
+    if not (raw := "\n\n".join(rows).encode(codec)).isascii():
+        assert guess_encoding(raw, lang) == codec.replace("latin-1", "cp1252")
     with pytest.raises(
         UserError, match=r"a\.txt is not UTF-8; it is probably .*iconv -f \S+ -t UTF-8 .*a\.txt"
     ):
@@ -110,19 +113,42 @@ def test_utf_16_and_32_are_read_with_a_mark_and_refused_without(
                 reader()
 
 
-@pytest.mark.parametrize("border", ["", " \u00a0\t\u3000", "\ufeff", "\u200b", "\x0c", "\u2003"])
+@pytest.mark.parametrize(
+    "border",
+    ["", " \u00a0\t\u3000", "\ufeff", "\u200b", "\x0c", "\u2003", "\u2029", "\u3164", "\u2800", "\u180e"],
+)
 def test_a_line_that_looks_blank_ends_a_document(border: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(f"a\nb\n{border}\nc\n{border}\n{border}\nd", encoding="utf-8")
     assert [doc.text for doc in read(f"text:{tmp_path}/a.txt")[0]] == ["a\nb", "c", "d"]
+    assert list(read_documents([str(tmp_path / "a.txt")])) == [["a", "b"], ["c"], ["d"]]
 
 
 def test_a_form_feed_ends_a_document(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a\nb\x0cc\nd\n\x0ce", encoding="utf-8")
     assert [doc.text for doc in read(f"text:{tmp_path}/a.txt")[0]] == ["a\nb", "c\nd", "e"]
+    assert list(read_documents([str(tmp_path / "a.txt")])) == [["a", "b"], ["c", "d"], ["e"]]
+
+
+def test_separators_of_unicode_end_paragraphs_and_documents(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a\u2029b\u2029\u2029c\u2028d", encoding="utf-8")
+    assert [doc.text for doc in read(f"text:{tmp_path}/a.txt")[0]] == ["a\nb", "c\nd"]
+    assert list(read_documents([str(tmp_path / "a.txt")])) == [["a", "b"], ["c", "d"]]
 
 
 @pytest.mark.parametrize(
-    ("head", "what"), [(b"PK\x03\x04", "ZIP"), (b"%PDF-1.7", "PDF"), (b"PAR1", "Parquet")]
+    ("head", "what"),
+    [
+        (b"PK\x03\x04", "ZIP"),
+        (b"%PDF-1.7", "PDF"),
+        (b"PAR1", "Parquet"),
+        (b"7z\xbc\xaf\x27\x1c", "7z"),
+        (b"ARROW1", "Arrow"),
+        (b"\x04\x22\x4d\x18", "lz4"),
+        (b"\x1f\x9d\x90", "compress"),
+        (b"]\x00\x00\x80", "lzma"),
+        (b"{\\rtf1", "RTF"),
+        (b"a.txt" + bytes(252) + b"ustar", "tar archive"),
+    ],
 )
 def test_other_files_are_named(head: bytes, what: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(head + bytes(range(256)) * 4)
@@ -208,7 +234,7 @@ def test_rows_that_end_in_a_comma_are_read_and_told(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("[\n" + ",\r\n".join(rows) + "\n]\n", encoding="utf-8")
     said = mono(tmp_path / "out", f"jsonl:{tmp_path}/a.json", before_dedup="repair", after_dedup=[])
     assert [doc.text for doc in read_corpus(tmp_path / "out")] == ENGLISH[:3]
-    assert "3 of 5 documents (60.0 %)" in said
+    assert "3 of 3 documents (100.0 %)" in said
     assert "JSON rows with a comma at their end, read without it: 2" in said
 
 
@@ -292,6 +318,23 @@ def test_of_near_duplicates_the_one_with_fewest_replacement_characters_stays(tmp
         ("SentencePiece", "▁The ▁house ▁i s ▁red .", "The house is red."),
         ("marks of training", "<s> The house is red . </s>", "The house is red."),
         ("marks of training", "__en__ The house is red .", "The house is red."),
+        ("WordPiece", "The house was re ##build ##ing slow ##ly .", "The house was rebuilding slowly."),
+        ("joiners", "the</w> ho use</w> was</w> big</w>", "the house was big"),
+        ("joiners", "The house ￭'￭ s door ￭, big ￭.", "The house's door, big."),
+        ("byte-level BPE", "The Ġhouse Ġis ĠÃ©n orme", "The house is énorme"),
+        ("marks of training", "[CLS] the house is big [SEP] the door [SEP]", "the house is big the door"),
+        ("words apart", "我 喜欢 学习 汉语 。 今天 天气 很 好 。", "我喜欢学习汉语。今天天气很好。"),
+        ("words apart", "これ は 家 です 。 どこ です か ？", "これは家です。どこですか？"),
+        (
+            "",
+            "Ġorġ u Ġanni marru l-Ġermanja fuq il-vapur il-kbir.",
+            "Ġorġ u Ġanni marru l-Ġermanja fuq il-vapur il-kbir.",
+        ),
+        (
+            "",
+            "东京 大阪 名古屋 在日本。这座城市的图书馆经过修缮。",
+            "东京 大阪 名古屋 在日本。这座城市的图书馆经过修缮。",
+        ),
         ("", "Plain text: it's written, isn't it?", "Plain text: it's written, isn't it?"),
         ("", "Vraiment ? Oui : « c'est ça » !", "Vraiment ? Oui : « c'est ça » !"),
         ("", "Write to a@b.example @ 5 p.m. & wait …", "Write to a@b.example @ 5 p.m. & wait …"),
@@ -301,6 +344,11 @@ def test_tokenised_text_is_told_and_put_together(kind: str, text: str, plain: st
     assert tokenised_kind(text) == kind
     assert undo(text, "en") == plain
     assert undo(plain, "en") == plain
+
+
+def test_elisions_of_french_and_italian_are_put_together() -> None:
+    assert undo("l &apos; homme n' avait pas d' eau , non .", "fr") == "l'homme n'avait pas d'eau, non."
+    assert undo("Dell' acqua e l' uomo , non c' è .", "it") == "Dell'acqua e l'uomo, non c'è."
 
 
 def test_a_build_names_the_share_of_tokenised_text(tmp_path: Path) -> None:

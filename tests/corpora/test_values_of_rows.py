@@ -179,3 +179,19 @@ def test_the_field_of_the_text_may_be_named(tmp_path):
     assert [doc.text for doc in documents(f"parquet:{tmp_path}/a.parquet#body")[0]] == TEXTS
     with pytest.raises(UserError, match="no column 'bodi'; valid: columns text, body"):
         documents(f"parquet:{tmp_path}/a.parquet#bodi")
+
+
+def json_rows(texts):
+    return [json.dumps({"text": text, "en": text, "sw": text, "tags": ["a"]}) for text in texts]
+
+
+@pytest.mark.parametrize("raw", [
+    "[" + ",\n".join(json_rows(TEXTS)) + "]\n", "[\n" + ",\n".join(json_rows(TEXTS)) + "\n]",
+    "\n".join("\x1e" + row for row in json_rows(TEXTS)), "\n,".join(json_rows(TEXTS)).replace("\n,", ",\n"),
+])  # fmt: skip
+def test_rows_of_an_array_and_of_a_sequence_are_read(raw, tmp_path):
+    (tmp_path / "a.jsonl").write_text(raw)
+    docs, dropped = documents(f"jsonl:{tmp_path}/a.jsonl")
+    assert [doc.text for doc in docs] == TEXTS and not dropped
+    found, dropped = pairs(f"jsonl:{tmp_path}/a.jsonl")
+    assert [row[0] for row in found] == TEXTS and not dropped

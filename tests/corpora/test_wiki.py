@@ -227,6 +227,14 @@ FRENCH = [
 @pytest.mark.parametrize(("lang", "source", "text"), [
     *(("en", *case) for case in TEMPLATES), *(("fr", *case) for case in FRENCH),
     ("de", '{{"|Wort}}', "„Wort“"), ("ru", "{{нп5|А|Б|en|C}}", "Б"), ("ru", "{{lang-en|word}}", "word"),
+    ("de", "{{enS|house}}", "house"), ("de", "{{grcS|λόγος}}", "λόγος"), ("de", "{{FormatZahlLokal|12345}}", "12345"),
+    ("fr", "{{numéro|5}}", "n° 5"), ("fr", "10{{exp|6}}", "10⁶"), ("fr", "{{unité/2|5|m|2}}", "5 m²"),
+    ("es", "{{fecha|3|5|1900}}", "3 de mayo de 1900"), ("es", "{{siglo|V|a|s}}", "siglo V a. C."),
+    ("ru", "{{num|12345}}", "12345"), ("ja", "{{要出典|範囲=この文|date=2010}}", "この文"),
+    ("en", "10<sup>6</sup> m<sup>2</sup>", "10⁶ m²"), ("en", "10<SUP>−3</SUP>", "10⁻³"),
+    ("en", "5<sup>th</sup>", "5th"),
+    ("en", "10{{sup|-3}}", "10⁻³"), ("en", "{{as of|2010|June|lc=y}}", "as of June 2010"),
+    ("en", "H<sub>2</sub>O", "H2O"),
     ("fi", "{{k-de|Wort}}", "Wort"), ("de", "{{start date|1998|5|4}}", "1998-05-04"),
 ])  # fmt: skip
 def test_templates_keep_the_text_that_they_show(lang: str, source: str, text: str) -> None:
@@ -332,3 +340,13 @@ def test_no_sentence_ends_in_a_preposition_because_of_a_dropped_template(
         for shard in source.shards():
             for doc in source.read(shard, ledger):
                 assert not cut.search(doc.text), (path.name, cut.search(doc.text))
+
+
+@pytest.mark.parametrize(("source", "text"), [
+    ("网址-{http://a.example/x}-以后还有文字。", "网址以后还有文字。"),
+    ("見よhttp://a.example/x。次の文。", "見よ。次の文。"),
+    ("ดูhttp://a.example/xได้", "ดูได้"), ("사이트http://a.example/x에서", "사이트에서"),
+    ("Siehe http://a.example/ü dort.", "Siehe dort."),
+])  # fmt: skip
+def test_an_address_ends_before_letters_of_scripts_without_spaces(source: str, text: str) -> None:
+    assert " ".join(clean(source).split()) == text

@@ -26,6 +26,19 @@ _FULL_LINE = 0.8
 _MAX_SHARE_LONG = 0.02
 
 
+# A line of these alone is blank: spaces of all widths, fillers, joiners and marks that are not seen.
+_BLANK = re.compile("[\\s\u034f\u115f\u1160\u180e\u200b-\u200f\u2060\u2800\u3164\ufeff\uffa0\u00ad]*")
+_BREAKS = str.maketrans({"\f": "\n\n", "\u2028": "\n", "\u2029": "\n"})
+
+
+def split_line(line: str) -> list[str]:
+    """Return the lines that a line of a file holds: Unicode has separators of its own, and a form feed ends a page.
+
+    Lines that look blank are empty, and so is one between two pages.
+    """
+    return ["" if _BLANK.fullmatch(part) else part for part in line.translate(_BREAKS).split("\n")]
+
+
 def cut_text(text: str, max_chars: int) -> list[str]:
     """Return ``text`` in pieces of about one size, at most ``max_chars`` characters each.
 

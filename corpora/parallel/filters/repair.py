@@ -8,7 +8,7 @@ from typing import ClassVar
 import polars as pl
 
 from xling.core.languages import Language
-from xling.corpora.langid.code_pages import WrongCodePage
+from xling.corpora.langid.code_pages import SIGNS_OF_CYRILLIC, WrongCodePage
 from xling.corpora.parallel.clean.declared_language import own_scripts
 from xling.corpora.parallel.filters import PAIR_FILTERS, REPAIRS, Context, PairFilter
 from xling.corpora.parallel.filters.script import letters_of
@@ -109,7 +109,7 @@ def _reread(pairs: pl.DataFrame, side: str, lang: Language, changes: list[Change
     # Most lines have Latin letters, or those of the language, and need no look.
     asked = pl.col(side).str.contains(r"[^\x00-\x7f]")
     if lang.script != "Latn" and own:
-        asked &= ~pl.col(side).str.contains(f"[{own}]") | pl.col(side).str.contains("[а-џ][Ѐ-Я]")
+        asked &= ~pl.col(side).str.contains(f"[{own}]") | pl.col(side).str.contains(SIGNS_OF_CYRILLIC)
     rows = pairs.select(asked.alias("asked"))["asked"].arg_true()
     texts = pairs[side].gather(rows).to_list()
     mended = WrongCodePage.of(lang.code).mend(texts)

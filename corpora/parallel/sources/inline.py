@@ -19,6 +19,8 @@ _UNSPACED = frozenset({"Hani", "Jpan", "Bopo", "Thai", "Laoo", "Khmr", "Mymr", "
 
 def mark_of_code(tag: str, content: str) -> str:
     """Return what stands for inline code while a segment is put together: it may separate words, or not."""
+    if tag in ("ph", "x", "ut") and not content:
+        return BREAK  # a placeholder of which nothing is known: a line break, a field or a picture
     if tag == "sub" or _LINE_BREAK.search(content):
         return BREAK
     return "" if tag in ("bpt", "ept") or _FORMAT.fullmatch(content.strip()) else BREAK

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from xling.core.errors import UserError
 from xling.core.languages import Language
 from xling.corpora.common import columns
-from xling.corpora.common.json_rows import read_json
+from xling.corpora.common.json_rows import is_array_mark, read_json
 from xling.corpora.common.parquet_rows import DAMAGE, read_rows
 from xling.corpora.parallel.sources import (
     PAIR_SOURCES,
@@ -117,6 +117,8 @@ class Jsonl(TableFile):
     ) -> Iterator[Row]:
         """Yield the pairs of a file."""
         for number, line in enumerate(corpus_reader.read_lines(path, MAX_CELL_BYTES, keep_bad=True)):
+            if is_array_mark(line):
+                continue
             record = read_json(line, ledger)
             row = from_record(record, column_names, context) if isinstance(record, dict) else None
             if row is None:

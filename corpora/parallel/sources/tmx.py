@@ -26,7 +26,7 @@ from xling.text.document import Ledger
 from xling.text.files.compressed import CHUNK_BYTES, read_chunks
 
 # Inline elements whose content is formatting code of the editor, not text (TMX 1.4b, section 2.2).
-_CODE_TAGS = frozenset({"bpt", "ept", "it", "ph", "sub", "ut"})
+_CODE_TAGS = frozenset({"bpt", "ept", "it", "ph", "sub", "ut", "x"})
 
 
 @PAIR_SOURCES.register("tmx")

@@ -8,15 +8,18 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.text.files.compressed import MAX_CELL_BYTES, DamagedBytes
+from xling.text.files.encodings import guess_encoding, refusal
 
 MAX_UNIT_CHARS = MAX_CELL_BYTES
 DAMAGED_CHAR = "\0"
 """Stands for bytes that cannot be decoded; XML forbids it."""
 _MARK = re.compile(r"<!--|<!\[CDATA\[|<tu(?=[\s>])|</tu\s*>|</(?:body|tmx)\s*>")
 _ENDS = {"<!--": "-->", "<![CDATA[": "]]>"}
+_MIN_BAD = 4  # bytes that are not UTF-8
 _DECLARED = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)["']""")
 _MARKS_OF_ORDER = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -185,4 +188,15 @@ def _encoding_of(head: bytes, name: str) -> tuple[str, int]:
         info = None
     if info is None or info.name == "utf-7" or not info._is_text_encoding:
         raise UserError(f"{name}: unknown encoding {encoding}", "XML in UTF-8 or UTF-16", "convert the file")
+    if info.name == "utf-8":
+        _check_utf8(head, name)
     return info.name, 0
+
+
+def _check_utf8(head: bytes, name: str) -> None:
+    """Refuse a file that says UTF-8 while most of its letters are those of another encoding (UserError)."""
+    text = head.decode("utf-8", "replace")
+    num_bad = text.count("\ufffd")
+    num_good = sum(char > "\x7f" for char in text) - num_bad
+    if num_bad >= _MIN_BAD and num_bad > num_good and (encoding := guess_encoding(head)):
+        raise refusal(Path(name), encoding)

@@ -148,6 +148,10 @@ def test_nothing_left_says_where_it_went(tmp_path):
     source = write(tmp_path, [("Same", "Same")] * 4)
     with pytest.raises(UserError, match="none of 4 pairs is left: empty/identical 4"):
         build(tmp_path, [source])
+    (tmp_path / "text.de").write_text("a line too few\n")
+    with pytest.raises(UserError, match="has 4 lines but"):
+        build(tmp_path, [source])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["text.de", "text.en"]
 
 
 def test_why(tmp_path, pairs):

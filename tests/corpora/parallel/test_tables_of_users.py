@@ -302,4 +302,4 @@ def test_json_pairs_that_end_in_a_comma_are_read_and_counted(tmp_path):
     found = [row[:2] for s in open_sources([f"jsonl:{tmp_path}/a.jsonl"], context) for row in s.rows(ledger)]
     assert found == PLAIN
     assert ledger.notes[COMMA_NOTE] == NUM
-    assert dict(ledger.dropped) == {("read", "malformed"): 2}
+    assert not ledger.dropped

@@ -52,6 +52,8 @@ def tmx(*segments, head=""):
         ("a<ph>{0}</ph><ph>{1}</ph>b", "a b"),
         ("10<ph>%</ph>, so", "10, so"),
         ("<ph>{0}</ph>start", "start"),
+        ("brothers<ph/>and<x id='1'/>sisters", "brothers and sisters"),
+        ("big<ph type='lb'/>house", "big house"),
     ],
 )
 def test_inline_codes_separate_words_where_they_stood_for_something(tmp_path, context, segment, text):
@@ -132,3 +134,13 @@ def test_commented_units_are_none(tmp_path, context):
     assert [row[0] for row in rows(f"tmx:{path}", context)] == ["A", "B"]
     path.write_text(tmx("<![CDATA[a </tu> <tu> & b]]>", "B"))
     assert [row[0] for row in rows(f"tmx:{path}", context)] == ["a </tu> <tu> & b", "B"]
+
+
+def test_a_memory_that_says_another_encoding_than_its_own_is_refused_by_name(tmp_path, context):
+    text = tmx(*["The café was rénové à grands frais."] * 4, head='<?xml version="1.0" encoding="UTF-8"?>')
+    (tmp_path / "a.tmx").write_bytes(text.encode("cp1252"))
+    with pytest.raises(UserError, match=r"probably Windows-1252.*iconv -f CP1252"):
+        rows(f"tmx:{tmp_path}/a.tmx", context)
+    # A few bad bytes cost their units.
+    (tmp_path / "a.tmx").write_bytes(text.encode().replace("é".encode(), b"\xe9", 1))
+    assert len(rows(f"tmx:{tmp_path}/a.tmx", context)) == 3

@@ -46,3 +46,21 @@ def test_lines_over_the_limit_are_cut():
     assert found[1].startswith(b"cd")
     assert list(split_lines([b"a\rb", b"c\r"], 20)) == [b"a", b"bc"]
     assert list(split_lines([b"a\r", b"\nb"], 20)) == [b"a\r", b"b"]
+
+
+@pytest.mark.parametrize("number", [0, 14])
+def test_frames_to_be_skipped_are_no_damage(tmp_path, number):
+    skipped = bytes([0x50 + number]) + b"\x2a\x4d\x18" + (8).to_bytes(4, "little") + b"12345678"
+    frames = [skipped + zstandard.compress(part) for part in (b"one\n", b"two\n")]
+    (tmp_path / "a.zst").write_bytes(b"".join(frames) + skipped)
+    ledger = Ledger()
+    assert list(read_lines(tmp_path / "a.zst", ledger)) == [b"one", b"two"]
+    assert not ledger.notes and not ledger.dropped
+
+
+def test_a_frame_that_needs_a_dictionary_says_so(tmp_path):
+    samples = [f"line {i} of a text that is long enough {i * i}".encode() for i in range(2000)]
+    words = zstandard.train_dictionary(2000, samples)
+    (tmp_path / "a.zst").write_bytes(zstandard.ZstdCompressor(dict_data=words).compress(b"line 5"))
+    with pytest.raises(UserError, match=r"a dictionary .*zstd -d -D"):
+        list(read_lines(tmp_path / "a.zst", Ledger()))

@@ -16,7 +16,7 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
@@ -65,6 +65,12 @@ class Workspace:
                         f"delete {self.root} and run the same command again: the build begins again",
                     )
         return folder
+
+    def delete(self) -> None:
+        """Delete the parts; those with other settings stay."""
+        shutil.rmtree(self.root, ignore_errors=True)
+        with suppress(OSError):
+            self.root.parent.rmdir()
 
     @contextmanager
     def write_part(self, phase: str, index: int) -> Iterator[Path]:

@@ -29,6 +29,8 @@ _MAGIC: dict[bytes, str] = {
     b"\xfd7zXZ\x00": "xz",
     b"\x28\xb5\x2f\xfd": "zstd",
     b"BZh": "bzip2",
+    # Frames to be skipped, which parallel and seekable compressors write first.
+    **{bytes([0x50 + number]) + b"\x2a\x4d\x18": "zstd" for number in range(16)},
 }
 _KIND_OF_SUFFIX = {".gz": "gzip", ".xz": "xz", ".zst": "zstd", ".bz2": "bzip2"}
 _MEMBER_SIGNATURES = {
@@ -410,10 +412,18 @@ class _ZstdFrame:
 
 
 def _window_bytes(data: bytes) -> int:
+    """Return the window of a frame, 1 if it is not known (UserError: it needs a dictionary)."""
     try:
-        return zstandard.get_frame_parameters(data).window_size
+        frame = zstandard.get_frame_parameters(data)
     except zstandard.ZstdError:
         return 1
+    if frame.dict_id and data.startswith(b"\x28\xb5\x2f\xfd"):
+        raise UserError(
+            f"a zstd file was compressed with a dictionary (number {frame.dict_id})",
+            "files that need none",
+            "unpack it: zstd -d -D DICTIONARY FILE.zst",
+        )
+    return int(frame.window_size)
 
 
 def free_bytes() -> int:

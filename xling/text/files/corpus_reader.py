@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from xling.text.files.compressed import (
 )
 from xling.text.files.encodings import guess_encoding, refusal, utf8_chunks
 from xling.text.files.globs import matching_files
+from xling.text.long_texts import split_line
 
 # A text file without blank lines is not one document; it is cut after this many lines.
 MAX_DOC_LINES = 64
@@ -151,10 +153,10 @@ def read_documents(paths: Iterable[str]) -> Iterator[list[str]]:
                     yield paragraphs
             continue
         paragraphs_so_far: list[str] = []
-        for line in read_lines(path):
-            if line.strip():
+        for line in itertools.chain.from_iterable(map(split_line, read_lines(path))):
+            if line:
                 paragraphs_so_far.append(line)
-            if paragraphs_so_far and (not line.strip() or len(paragraphs_so_far) == MAX_DOC_LINES):
+            if paragraphs_so_far and (not line or len(paragraphs_so_far) == MAX_DOC_LINES):
                 yield paragraphs_so_far
                 paragraphs_so_far = []
         if paragraphs_so_far:

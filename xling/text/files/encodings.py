@@ -29,10 +29,19 @@ _NAMES = {
     "cp1254": ("Windows-1254", "CP1254"),
     "cp1257": ("Windows-1257", "CP1257"),
     "cp1258": ("Windows-1258", "CP1258"),
+    "iso8859_2": ("ISO 8859-2 (Latin-2)", "ISO-8859-2"),
+    "cp852": ("DOS code page 852", "CP852"),
+    "cp857": ("DOS code page 857", "CP857"),
+    "cp850": ("DOS code page 850", "CP850"),
     "mac_roman": ("Mac OS Roman", "MACINTOSH"),
     "cp1251": ("Windows-1251", "CP1251"),
     "koi8_u": ("KOI8", "KOI8-U"),
     "cp866": ("DOS code page 866", "CP866"),
+    "mac_cyrillic": ("Mac OS Cyrillic", "MAC-CYRILLIC"),
+    "iso8859_5": ("ISO 8859-5", "ISO-8859-5"),
+    "cp737": ("DOS code page 737", "CP737"),
+    "cp862": ("DOS code page 862", "CP862"),
+    "iso8859_6": ("ISO 8859-6", "ISO-8859-6"),
     "cp1253": ("Windows-1253", "CP1253"),
     "cp1255": ("Windows-1255", "CP1255"),
     "cp1256": ("Windows-1256", "CP1256"),
@@ -42,26 +51,35 @@ _NAMES = {
     "cp932": ("Shift JIS", "CP932"),
     "euc_jp": ("EUC-JP", "EUC-JP"),
     "cp949": ("EUC-KR", "CP949"),
+    "iso2022_jp_2": ("ISO-2022-JP", "ISO-2022-JP-2"),
+    "iso2022_kr": ("ISO-2022-KR", "ISO-2022-KR"),
+    "hz": ("HZ (GB 2312 in 7 bits)", "HZ"),
+    "utf-7": ("UTF-7", "UTF-7"),
     "utf-16-le": ("UTF-16 little-endian without a byte order mark", "UTF-16LE"),
     "utf-16-be": ("UTF-16 big-endian without a byte order mark", "UTF-16BE"),
     "utf-32-le": ("UTF-32 little-endian without a byte order mark", "UTF-32LE"),
     "utf-32-be": ("UTF-32 big-endian without a byte order mark", "UTF-32BE"),
 }
 _OF_SCRIPTS = {
-    "Latn": ("cp1252", "mac_roman"),
-    "Cyrl": ("cp1251", "koi8_u", "cp866"),
-    "Grek": ("cp1253",),
-    "Hebr": ("cp1255",),
-    "Arab": ("cp1256",),
+    "Latn": ("cp1252", "mac_roman", "cp850"),
+    "Cyrl": ("cp1251", "koi8_u", "mac_cyrillic", "cp866", "iso8859_5"),
+    "Grek": ("cp1253", "cp737"),
+    "Hebr": ("cp1255", "cp862"),
+    "Arab": ("cp1256", "iso8859_6"),
     "Thai": ("cp874",),
     "Hans": ("gb18030",),
     "Hant": ("big5hkscs",),
     "Jpan": ("cp932", "euc_jp"),
     "Kore": ("cp949",),
 }
+_CENTRAL = frozenset(["bs", "cs", "hr", "hsb", "hu", "pl", "ro", "sk", "sl", "sq", "sr_Latn"])
+_TURKIC = frozenset(["az", "tr"])
 _OF_LANGS = {
-    "cp1250": frozenset(["bs", "cs", "hr", "hsb", "hu", "pl", "ro", "sk", "sl", "sq", "sr_Latn"]),
-    "cp1254": frozenset(["az", "tr"]),
+    "cp1250": _CENTRAL,
+    "iso8859_2": _CENTRAL,
+    "cp852": _CENTRAL,
+    "cp1254": _TURKIC,
+    "cp857": _TURKIC,
     "cp1257": frozenset(["et", "lt", "lv"]),
     "cp1258": frozenset({"vi"}),
 }
@@ -78,16 +96,42 @@ _SCRIPT_NAMES = {
     "Kore": ("HANGUL", "CJK"),
 }
 _MARKS_OF_PRINT = frozenset("‘’“”„‚…–—•«»‹›°§€£©®™·¡¿ªº½¼¾²³´¨¸¯±×÷\u00a0、。，！？：；（）「」『』《》・")
+_MARKS_IN_WORDS = frozenset("’‘´–—\u00a0")
 _ALONE = frozenset("àáèéêìíòóôùúåöÀÁÈÉÊÌÍÒÓÔÙÚÅÖ")
 # A text file holds none of these; damage makes them.
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x19\x1b-\x1f\x7f]")
+# Text of 7 bits: an escape, or marks around letters, says what follows.
+_SEVEN_BITS = (
+    ("iso2022_jp_2", re.compile(rb"\x1b\$[@AB]|\x1b\([BJI]|\x1b\$\([CD]")),
+    ("iso2022_kr", re.compile(rb"\x1b\$\)C|\x0e[!-~ ]+\x0f")),
+    ("hz", re.compile(rb"~\{(?:[!-w][!-~])+~\}")),
+    ("utf-7", re.compile(rb"\+(?=[A-Za-z0-9/]*[A-Z])[A-Za-z0-9/]{3,}-?(?![A-Za-z0-9/])")),
+)
 _ASCII_LETTER = re.compile("[A-Za-z]")
 _UNPACK = {".gz": "gzip -dc", ".xz": "xz -dc", ".zst": "zstd -dc", ".bz2": "bzip2 -dc"}
-_KINDS = {b"PK\x03\x04": "a ZIP archive, such as docx or epub", b"%PDF": "PDF", b"PAR1": "Parquet"}
+_KINDS = {
+    b"PK\x03\x04": "a ZIP archive, such as docx or epub",
+    b"%PDF": "PDF",
+    b"PAR1": "Parquet",
+    b"ARROW1": "Arrow",
+    b"Obj\x01": "Avro",
+    b"\x89HDF": "HDF5",
+    b"SQLite format 3": "an SQLite database",
+    b"\xd0\xcf\x11\xe0": "an old Office document, such as doc or xls",
+    b"{\\rtf": "RTF",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive",
+    b"Rar!\x1a\x07": "a RAR archive",
+    b"\x1f\x9d": "compressed by compress (.Z)",
+    b"\x04\x22\x4d\x18": "compressed by lz4",
+    b"\x5d\x00\x00": "compressed by lzma",
+    b"LZIP": "compressed by lzip",
+    b"\xff\x06\x00\x00sNaPpY": "compressed by snappy",
+}
+_TAR_MAGIC, _TAR_PLACE = b"ustar", 257
 _SAMPLE_BYTES = 1 << 16
 _MIN_BAD_BYTES = 20
 _BAD_BYTES_PER = 1_000_000
-_MIN_SCORE, _MARGIN, _SCRIPT_MARGIN = 0.8, 0.01, 0.15
+_MIN_SCORE, _MARGIN, _SCRIPT_MARGIN = 0.8, 0.004, 0.15
 _MIN_NUL_SHARE = 0.005
 
 
@@ -188,10 +232,35 @@ def refuse_other_files(head: bytes, path: Path) -> None:
         UserError: it does; the message names the encoding and the command that converts it.
     """
     kind = next((name for magic, name in _KINDS.items() if head.startswith(magic)), "")
+    if head[_TAR_PLACE:].startswith(_TAR_MAGIC):
+        kind = "a tar archive"
     if kind:
-        raise UserError(f"{path} is {kind}, not text", "a text file in UTF-8", "save it as text")
-    if encoding := unmarked_utf(head[:_SAMPLE_BYTES]):
+        is_packed = "archive" in kind or "compressed" in kind
+        raise UserError(
+            f"{path} is {kind}, not text",
+            "a text file in UTF-8, plain or packed by gzip, xz, zstd or bzip2",
+            "unpack it, or save it as text" if is_packed else "save it as text",
+        )
+    if encoding := unmarked_utf(head[:_SAMPLE_BYTES]) or _seven_bits(head[:_SAMPLE_BYTES]):
         raise refusal(path, encoding)
+
+
+def _seven_bits(head: bytes) -> str:
+    """Return the encoding of 7 bits that most lines of a text in ASCII show, else ""."""
+    if not head.isascii():
+        return ""
+    lines = [line for line in head.splitlines() if line.strip()]
+    for encoding, pattern in _SEVEN_BITS:
+        places = [line for line in lines if pattern.search(line)]
+        if 2 * len(places) > len(lines) and _is_read_as(b"\n".join(places), encoding):
+            return encoding
+    return ""
+
+
+def _is_read_as(data: bytes, encoding: str) -> bool:
+    """Return whether bytes give letters beyond ASCII in an encoding."""
+    text = data.decode(encoding, "ignore")
+    return sum(char > "\x7f" and char.isalpha() for char in text) > len(text) // 4
 
 
 def unmarked_utf(head: bytes) -> str:
@@ -242,8 +311,9 @@ def guess_encoding(sample: bytes, lang: str = "") -> str:
         scores = [_score(sample, codec, name) - _MARGIN * i for i, codec in enumerate(codecs_of_script)]
         if max(scores) > best_score:
             # What is usual for the language wins unless another script is clearly better.
-            best_score = max(scores) + (_SCRIPT_MARGIN if name == script else 0)
-            best = codecs_of_script[scores.index(max(scores))]
+            place = scores.index(max(scores))
+            best_score = scores[place] + _MARGIN * place + (_SCRIPT_MARGIN if name == script else 0)
+            best = codecs_of_script[place]
     return best
 
 
@@ -259,14 +329,15 @@ def _score(sample: bytes, codec: str, script: str) -> float:
 def _fits(text: str, place: int, scripts: tuple[str, ...]) -> bool:
     char = text[place]
     if char in _MARKS_OF_PRINT:
-        return True
+        inside = text[place - 1 : place].isalpha() and text[place + 1 : place + 2].isalpha()
+        return not inside or char in _MARKS_IN_WORDS
     if not unicodedata.name(char, "").startswith(scripts):
         return False
     before, after = text[place - 1 : place], text[place + 1 : place + 2]
     if char.isupper() and (before.islower() or (after.islower() and before.isalpha())):
         return False
-    if "CJK" in scripts:
-        return True
+    if "CJK" in scripts:  # no letter of theirs stands within a word of ASCII
+        return not (_ASCII_LETTER.fullmatch(before) and _ASCII_LETTER.fullmatch(after))
     neighbours = [each for each in (before, after) if each.isalpha()]
     if scripts[0] != "LATIN":
         return bool(neighbours) and not any(map(str.isascii, neighbours))

@@ -1,0 +1,125 @@
+"""The code pages of a whole text: the ones that put every strange character of it in its place.
+
+One line has too few letters beyond ASCII to tell. The words of a text that have one tell together: in right text they
+hold the language's own letters, and marks where marks stand.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from xling.corpora.langid.identify import built_in_ngrams
+
+Table = Mapping[int, str]
+_MAX_CHARS = 2000  # of the words with such characters; more tell nothing new
+_MIN_MISFITS, _MAX_LEFT = 3, 0.1  # the share of misfits that a right reading may leave
+_MIN_GAIN = 0.2  # by which the mean gain of n-grams of the changed words must rise
+_FEW_LETTERS = 0.5  # of the changed characters
+_MAX_BEHIND = 0.8  # the mean gain of another language, of words that had signs inside
+_MIN_RIGHT = 0.5  # of the changed characters become letters of the language or apostrophes
+_ANYWHERE = frozenset("▁￭→←↔⇒⇐↑↓°’‘ʼʻ\u00a0\u202f\u00b7…–—−\u00ad\u200b\u200c\u200d\ufeff\ufffd")
+_QUOTES, _LOW_QUOTES = frozenset("“”«»‹›"), frozenset("„‚")
+_BEFORE_WORDS = frozenset("¿¡•§€£¥№►▶■●○◦▪✓★")
+_BEHIND_WORDS = frozenset("†‡ªº™®©²³¹‰")
+
+
+def misfits(text: str, letters: Collection[str] | None = None) -> int:
+    """Return how many characters beyond ASCII are not in their place.
+
+    Args:
+        text: words with blanks between them.
+        letters: those of the language; without them any letter is right.
+    """
+    places = [i for i, char in enumerate(text) if char > "\x7f"]
+    return sum(
+        _is_misfit(text[i], text[i - 1 : i], text[i + 1 : i + 2], letters)
+        and not (unicodedata.category(text[i]) == "Sm" and _is_formula(text, i))
+        for i in places
+    )
+
+
+def _is_formula(text: str, place: int) -> bool:
+    """Return whether a mathematical sign stands between names of one letter, as in formulas."""
+    sides = text[max(0, place - 2) : place], text[place + 1 : place + 3]
+    return not any(len(side) > 1 and side.isalpha() for side in sides)
+
+
+def _is_misfit(char: str, before: str, after: str, letters: Collection[str] | None) -> bool:
+    if char in _ANYWHERE or unicodedata.category(char) == "Pd":
+        return False
+    if unicodedata.category(char)[0] in "LM" and char not in _BEHIND_WORDS:
+        if letters is None and "\u036f" < char < "\u0600" and before.isascii() and before.isalpha():
+            return True  # another script behind a Latin letter
+        if letters is not None and char not in letters:
+            return True
+        return char.isupper() and before.islower()
+    if char in _QUOTES:
+        return before.isalpha() and after.isalpha()
+    if char in _LOW_QUOTES:
+        return before.isalpha()
+    if char in _BEHIND_WORDS:
+        return after.isalpha()
+    if char in _BEFORE_WORDS:
+        return before.isalpha()
+    return before.isalpha() or after.isalpha() or "\x80" <= char < "\xa0"
+
+
+def right_pages(
+    lines: Iterable[str],
+    letters: Collection[str],
+    tables: Mapping[tuple[str, str], Table],
+    column: int,
+) -> tuple[str, str] | None:
+    """Return the mistaken and the right code page of a text, or None where it is right or cannot be told.
+
+    Args:
+        lines: those that may be damaged.
+        letters: of the language.
+        tables: mistaken and right page -> character as it was read -> as it was written; the likeliest first.
+        column: of the language in the built-in n-grams.
+    """
+    text = " ".join(_words(lines))[:_MAX_CHARS]
+    before = misfits(text, letters)
+    if before < _MIN_MISFITS:
+        return None
+    readings = dict[str, tuple[str, str]]()
+    strange = {char for char in text if char > "\x7f"}
+    for pages, table in tables.items():
+        foreign = sum(
+            text.count(char) for char in strange if not _may_be(table.get(ord(char), char), letters)
+        )
+        if foreign <= _MAX_LEFT * before:
+            readings.setdefault(text.translate(dict(table)), pages)
+    left = {new: misfits(new, letters) for new in readings}
+    gains = {new: _gain(text, new, letters, column) for new in readings if left[new] <= _MAX_LEFT * before}
+    best = max(gains, key=lambda new: (gains[new] > 0, -left[new], round(gains[new], 1)), default="")
+    return readings[best] if best and gains[best] > 0 else None
+
+
+def _may_be(char: str, letters: Collection[str]) -> bool:
+    """Whether a character may be one of right text."""
+    return char in letters or not char.isalpha()
+
+
+def _gain(text: str, new: str, letters: Collection[str], column: int) -> float:
+    """Return how likely the changed words of a reading are in the language, 0 if no likelier than as they are."""
+    words = [(old, now) for old, now in zip(text.split(" "), new.split(" "), strict=True) if old != now]
+    changed = [(old, now) for old, now in zip(text, new, strict=True) if old != now]
+    became_right = sum(now in letters or now == "’" for _, now in changed)
+    if not changed or became_right < _MIN_RIGHT * len(changed):
+        return 0.0
+    bodies = [_body(side) for side in zip(*words, strict=True)]
+    as_is, reread = built_in_ngrams().scores(bodies)[0]
+    # Signs inside a word leave pieces of it, which are likely in some language.
+    were_letters = sum(old.isalpha() for old, _ in changed) > _FEW_LETTERS * len(changed)
+    needed = as_is.max() + _MIN_GAIN if were_letters else reread.max() - _MAX_BEHIND
+    return float(reread[column]) if reread[column] > needed else 0.0
+
+
+def _body(words: Sequence[str]) -> str:
+    return unicodedata.normalize("NFC", " ".join(words).lower())
+
+
+def _words(lines: Iterable[str]) -> Iterator[str]:
+    return (word for line in lines for word in line.split(" ") if not word.isascii())
