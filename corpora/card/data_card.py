@@ -253,9 +253,9 @@ def _html_page(card: CardData) -> Iterable[str]:
     sections = _optional_tables(card)
     for name in ("read_by_people", "agreement", "repairs", "audit", "limits"):
         if name in sections:
-            title, found = sections[name]
+            title, rows_of_section = sections[name]
             yield (f"<h2>{title}</h2>" if name != "agreement" else "") + f"<p>{_SECTION_TEXTS[name]}</p>"
-            yield as_html(found)
+            yield as_html(rows_of_section)
     yield f"<h2>Kept: a few {card.unit}</h2>"
     yield from (_quote(name, text) for _, name, text in card.counters.samples)
     yield "<h2>Dropped: samples of every reason</h2>"
@@ -325,8 +325,8 @@ def _markdown(card: CardData) -> str:
         cells = [[row, *(f"{counts.get((row, c), 0):,}" for c in columns)] for row in rows]
         confusion_table = table(["declared", *columns], cells, range(1, 1 + len(columns)))
         lines += ["", "## Languages", "", _SECTION_TEXTS["confusion"], "", *as_markdown(confusion_table)]
-    for name, (title, found) in _optional_tables(card).items():
-        lines += ["", f"## {title}", "", _SECTION_TEXTS[name], "", *as_markdown(found)]
+    for name, (title, rows_of_section) in _optional_tables(card).items():
+        lines += ["", f"## {title}", "", _SECTION_TEXTS[name], "", *as_markdown(rows_of_section)]
     lines += ["", f"## Kept: a few {card.unit}", ""]
     for _, name, text in card.counters.samples:
         lines += [_code(name), "", *_md_quote(text), ""]
