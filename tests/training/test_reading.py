@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import subprocess
 import sys
 from pathlib import Path
@@ -195,3 +196,14 @@ def sparse_shard(folder: Path, num_sentences: int, num_tokens: int) -> None:
         index.write(np.int64(2 * num_tokens).tobytes())
     with (folder / "train.bin").open("wb") as tokens:
         tokens.truncate(2 * num_tokens)
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create 2 worker processes:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_an_epoch_that_is_left_ends_its_processes(shards: Path) -> None:
+    batches = TrainIterator(blocks(shards), 100, 1, workers=2).next_epoch_itr()
+    before = {*multiprocessing.active_children()}
+    next(batches)
+    assert len({*multiprocessing.active_children()} - before) == 2
+    batches.close()
+    assert {*multiprocessing.active_children()} <= before

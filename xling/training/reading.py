@@ -5,6 +5,8 @@ fairseq's own iterator lists all batches of an epoch. This one keeps the windows
 
 from __future__ import annotations
 
+import contextlib
+import queue
 import sys
 from collections import deque
 from collections.abc import Iterator
@@ -118,9 +120,18 @@ class TrainIterator:
             num_workers=self._workers,
             pin_memory=torch.cuda.is_available(),
         )
-        for batch in BufferedIterator(AHEAD, _Unsized(loader)):
-            self.iterations_in_epoch += 1
-            yield batch
+        source = _Closable(loader)
+        buffered = BufferedIterator(AHEAD, source)
+        try:
+            for batch in buffered:
+                self.iterations_in_epoch += 1
+                yield batch
+        finally:
+            source.is_closed = True
+            # The reading thread waits for room. While it lives, so do the loader's processes.
+            while (thread := buffered._consumer) and thread.is_alive():
+                with contextlib.suppress(queue.Empty):
+                    buffered._queue.get(timeout=0.1)
 
     def _own_batches(self) -> Iterator[Int[np.ndarray, " _"] | list[int]]:
         """Yield the indices of each batch of this process."""
@@ -138,14 +149,21 @@ class TrainIterator:
         self._num_rounds = rounds
 
 
-class _Unsized:
-    """An iterable for fairseq's reading thread, which asks how much there is at most."""
+class _Closable:
+    """An iterable that can be ended, for fairseq's reading thread, which asks how much there is at most.
+
+    Attributes:
+        is_closed: whether the next batch is not read any more.
+    """
 
     def __init__(self, batches: Any) -> None:
-        self._batches = batches
+        self._batches, self.is_closed = batches, False
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._batches)
+        for batch in self._batches:
+            if self.is_closed:
+                return
+            yield batch
 
     def __len__(self) -> int:
         return sys.maxsize

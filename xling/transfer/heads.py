@@ -67,7 +67,7 @@ class TaskModel(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Device of the weights."""
         return self.classifier.weight.device
 
     def fix_encoder(self) -> None:
