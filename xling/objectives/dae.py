@@ -57,7 +57,7 @@ class Dae(Seq2SeqObjective):
 
     trial = Trial(shrinks=True, changes=("context",))
     key: str = "dae"
-    add_noise: Callable[..., np.ndarray] = staticmethod(noisy)
+    add_noise: Callable[..., Int[np.ndarray, " noisy"]] = staticmethod(noisy)
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
         """Return the dataset of sentences of a split."""

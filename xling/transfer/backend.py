@@ -16,7 +16,7 @@ import torch
 from xling.core.errors import UserError, unknown
 from xling.core.output import manifest
 from xling.core.output.command_result import tell
-from xling.data.packing import pack
+from xling.data.packing import Example, pack
 from xling.models.files import model_weights
 from xling.models.files.model_folder import TASK, TASK_FILE
 from xling.models.generate.settings import Search
@@ -303,7 +303,7 @@ def each_states(
         yield from zip(sample["id"].tolist(), hidden.split(lengths), strict=True)
 
 
-def make_example(index: int, tokens: list[int], lang: int) -> dict[str, np.ndarray]:
+def make_example(index: int, tokens: list[int], lang: int) -> Example:
     """Return a sequence that `xling.data.packing.pack` reads."""
     return {
         "id": np.array([index]),
