@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xling.core import silence
 from xling.eval.kinds import nearest_neighbours
 from xling.eval.kinds.base import VectorQuestion
 from xling.eval.kinds.nearest_neighbours import Vectors
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 def predict(plan: EvalPlan, job: Job) -> None:
     """Write the missing predictions of a system on a suite that is answered from vectors."""
     for origin in job.missing:
+        silence.doing(f"{job.suite.name}, {job.system.name}: vectors of {origin.lang}")
         rows = load(job.suite, origin.lang, origin.split, plan.data)
         question = VectorQuestion(
             rows=rows,

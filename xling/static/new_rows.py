@@ -11,7 +11,7 @@ Sources: FVT is of Gee et al. 2022. FOCUS is of Dobler and de Melo 2023. WECHSEL
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -169,11 +169,11 @@ def _mixed(
         )
     kept = usable.nonzero().flatten()
     mine, theirs = _centred(mine), _centred(theirs)[kept]
-    weigh: Callable[[Tensor], Tensor] = sparsemax if how == "focus" else nearest
+    mix = mix_by_sparsemax if how == "focus" else mix_nearest
     started = rows.mean(0).repeat(len(new.names), 1)
     wanted = readable.nonzero().flatten() if len(kept) else kept
     for block in wanted.split(AT_ONCE):
-        started[block] = weigh(mine[block] @ theirs.T) @ rows[kept]
+        started[block] = mix(mine[block] @ theirs.T, rows[kept])
     started[wanted] = as_far(started[wanted], rows)
     copied = torch.tensor([*equal.keys()], dtype=torch.int64)
     started[copied] = rows[torch.tensor([*equal.values()], dtype=torch.int64)]
@@ -197,10 +197,20 @@ def _centred(vectors: Float[Tensor, "words dim"]) -> Float[Tensor, "words dim"]:
     return F.normalize((unit - unit[known].mean(0)) * known[:, None], dim=1) if known.any() else unit
 
 
-def nearest(cosines: Float[Tensor, "new old"]) -> Float[Tensor, "new old"]:
-    """Return WECHSEL's weights (num_new, num_old): the softmax over the nearest old pieces, zero elsewhere."""
+def mix_nearest(
+    cosines: Float[Tensor, "new old"], rows: Float[Tensor, "old dim"]
+) -> Float[Tensor, "new dim"]:
+    """Return WECHSEL's rows (num_new, dim): the nearest old ones by the softmax of their cosines."""
     top = cosines.topk(min(NEIGHBOURS, cosines.shape[1]))
-    return torch.zeros_like(cosines).scatter(1, top.indices, (top.values / TEMPERATURE).softmax(1))
+    weights = (top.values / TEMPERATURE).softmax(1)
+    return F.embedding_bag(top.indices, rows, per_sample_weights=weights, mode="sum")
+
+
+def mix_by_sparsemax(
+    cosines: Float[Tensor, "new old"], rows: Float[Tensor, "old dim"]
+) -> Float[Tensor, "new dim"]:
+    """Return FOCUS's rows (num_new, dim): old ones by the sparsemax of their cosines."""
+    return sparsemax(cosines) @ rows
 
 
 def sparsemax(scores: Float[Tensor, "new old"]) -> Float[Tensor, "new old"]:
