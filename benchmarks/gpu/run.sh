@@ -2,7 +2,7 @@
 # Measures on a machine with a GPU that has Python 3.12, torch for CUDA and no network.
 #
 #   bash benchmarks/gpu/run.sh pack FOLDER       where there is a network: the wheels that such a machine lacks
-#   bash benchmarks/gpu/run.sh STAGE [WORD...]   one stage, at most ten minutes: parity head train
+#   bash benchmarks/gpu/run.sh STAGE [WORD...]   one stage, at most ten minutes: parity head train transfer
 #
 # WHEELS names the folder of `pack`, OUT that of the results (JSON and Markdown of each stage), PYTHON the interpreter.
 # DEVICE=cpu and the word scale=tiny rehearse everything without a GPU.
@@ -17,7 +17,8 @@ if [[ ${1:-} == pack ]]; then
     mkdir -p "$folder"
     "$python" -m pip wheel --quiet --no-deps --wheel-dir "$folder" \
         antlr4-python3-runtime==4.9.3 beartype bitarray dill fairseq-fixed==0.12.3.1 hydra-core==1.3.2 isal ufal-kenlm==26.4.1 \
-        omegaconf==2.3.0 pytest-timeout zstandard
+        omegaconf==2.3.0 pytest-timeout zstandard \
+        nltk opencc polars polars-runtime-32 rouge-score seqeval # for transfer
     du -sh "$folder"
     exit
 fi
