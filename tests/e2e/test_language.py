@@ -100,6 +100,16 @@ def test_size_alone_asks_wikipedia_and_the_crawl(tmp_path: Path) -> None:
     assert "text_en" not in steps and "static" not in steps
 
 
+def test_a_text_of_a_few_words_is_left_out_with_its_reason() -> None:
+    cfg = LanguageConfig(lang="sw", data=Path("data"))
+    for num_bytes, is_planned in ((1_999, False), (2_000, True)):
+        plan_of_text = make_plan(
+            cfg, Holdings(texts={"sw": ["text:a.txt"]}, text_bytes={"sw": num_bytes}), {}, 1e11
+        )
+        assert ("text_sw" in plan_of_text.steps) is is_planned
+        assert any("1,999 bytes" in reason for *_, reason in plan_of_text.choices) is not is_planned
+
+
 def test_a_body_that_is_none_is_told_before_anything_runs(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
     for given, said in (
@@ -148,7 +158,8 @@ def facts_of(data: Path, **models: str) -> dict[str, Any]:
 
 def test_translations_are_sought_where_both_sides_have_text() -> None:
     text = {"sw": ["text:a.sw.txt"], "en": ["text:a.en.txt"]}
-    holdings = Holdings(texts=text, pairs={"sw": {"own": 900}})  # type: ignore[dict-item]
+    text_bytes = dict.fromkeys(text, plan.LEAST_TEXT_BYTES)
+    holdings = Holdings(texts=text, text_bytes=text_bytes, pairs={"sw": {"own": 900}})  # type: ignore[dict-item]
     cfg = LanguageConfig(lang="sw", data=Path("data"))
     steps = make_plan(cfg, holdings, {}, 1e11).steps
     mined = steps["mined"]
@@ -307,8 +318,8 @@ def test_the_whole_command_on_ciphers(
     assert "deu_Latn.txt has other content" in said and "add overwrite=true to replace it" in said
 
 
-TIMED = ("details/*", "export/*/README.md", "**/manifest.json")
-"""Pages that say how long something took, and the records of stages."""
+TIMED = ("details/*", "report/*", "survey/*", "export/*/README.md", "**/manifest.json")
+"""Pages that say how long something took or will take, and the records of stages."""
 
 
 @pytest.mark.slow

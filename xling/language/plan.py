@@ -23,6 +23,8 @@ LEAST_SHARED = 0.15
 """Share of running words that a language of another family must have in common to count as a relative."""
 LESS = 0.75
 """Share of the text or of the labels that is left to measure what more of them would bring."""
+LEAST_TEXT_BYTES = 2_000
+"""Of the running text of a language; a build that keeps no document is an error, and would stop the command."""
 STATIC_SHARE, STATIC_MINUTES = 0.1, 24.0
 BODY_SHARE = 0.55
 SWITCHED_PAIRS = 5000
@@ -130,7 +132,14 @@ def _add_corpora(plan: Plan, cfg: LanguageConfig, holdings: Holdings) -> None:
         leaks = {"after": ["leaks"]}
     remote = ["wiki:", f"cc-index:{cfg.dump}"] if cfg.size else []
     for code in (cfg.lang, *plan.relatives, cfg.source):
-        uris = [*holdings.texts.get(code, ()), *(remote if code == cfg.lang else ())]
+        own, num_bytes = holdings.texts.get(code, ()), holdings.text_bytes.get(code, 0)
+        if own and num_bytes < LEAST_TEXT_BYTES:
+            reason = (
+                f"its files have {num_bytes:,} bytes; of fewer than {LEAST_TEXT_BYTES:,} nothing may be left"
+            )
+            plan.choose(f"text of {code}", "left out", reason)
+            own = ()
+        uris = [*own, *(remote if code == cfg.lang else ())]
         if uris:
             settings: dict[str, Any] = {"lang": code, "source": uris, "out": f"{cfg.out}/corpora/{code}"}
             if code in (cfg.lang, cfg.source):
