@@ -310,7 +310,7 @@ def run(cfg: StaticTraining) -> manifest.Manifest:
         if _state_path(cfg).is_file() and _TrainingState.has_saved(
             cfg
         ):  # it was killed after the publication
-            _state_path(cfg).unlink()
+            _delete_state(cfg)
         return published
     sets, hashes, hash_ends, frequency = open_rows(cfg.data)
     weights = (cfg.model.smooth / (cfg.model.smooth + frequency)).astype(np.float32)
@@ -327,7 +327,7 @@ def run(cfg: StaticTraining) -> manifest.Manifest:
         words = read_words(cfg.data)
         share = {word_hash(words[i]): float(frequency[i]) for i in frequent_words}
         save_encoder(StaticEncoder(cfg.model, trainer.table, share), publication.path)
-    _state_path(cfg).unlink(missing_ok=True)
+    _delete_state(cfg)
     return manifest.read(cfg.out)
 
 
@@ -448,6 +448,13 @@ class _TrainingState:
 def _settings_key(cfg: StaticTraining) -> str:
     start = manifest.digest(cfg.start.encoder) if cfg.start.encoder else ""
     return repr((to_dict(cfg), manifest.digest(cfg.data), start))
+
+
+def _delete_state(cfg: StaticTraining) -> None:
+    """Delete the saved state, and what a process that was killed while it saved has left."""
+    path = _state_path(cfg)
+    for each in (path, *path.parent.glob(f".{path.name}.*.tmp")):
+        each.unlink(missing_ok=True)
 
 
 def _state_path(cfg: StaticTraining) -> Path:

@@ -5,8 +5,6 @@ fairseq's own iterator lists all batches of an epoch. This one keeps the windows
 
 from __future__ import annotations
 
-import contextlib
-import queue
 import sys
 from collections import deque
 from collections.abc import Iterator
@@ -129,9 +127,8 @@ class TrainIterator:
         finally:
             source.is_closed = True
             # The reading thread waits for room. While it lives, so do the loader's processes.
-            while (thread := buffered._consumer) and thread.is_alive():
-                with contextlib.suppress(queue.Empty):
-                    buffered._queue.get(timeout=0.1)
+            while source.is_read and next(buffered, None) is not None:
+                pass
 
     def _own_batches(self) -> Iterator[Int[np.ndarray, " _"] | list[int]]:
         """Yield the indices of each batch of this process."""
@@ -154,16 +151,23 @@ class _Closable:
 
     Attributes:
         is_closed: whether the next batch is not read any more.
+        is_read: whether a thread reads, and will hand on that there are no more batches.
     """
 
     def __init__(self, batches: Any) -> None:
-        self._batches, self.is_closed = batches, False
+        self._batches, self.is_closed, self.is_read = batches, False, False
 
     def __iter__(self) -> Iterator[Any]:
-        for batch in self._batches:
-            if self.is_closed:
-                return
-            yield batch
+        self.is_read = True
+        try:
+            for batch in self._batches:
+                if self.is_closed:
+                    return  # its processes end before the thread hands on that there are no more batches
+                yield batch
+        except Exception:
+            self.is_read = False
+            raise
+        self.is_read = False
 
     def __len__(self) -> int:
         return sys.maxsize
