@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from xling.core.commands.runner import run_local
+from xling.core.output import sealed
 from xling.core.settings import config
 from xling.corpora.common.shards import read_corpus
 from xling.corpora.mono import MonoConfig
@@ -213,7 +214,7 @@ def main(num_rows: int) -> int:
         folder = Path(name)
         made = make(Path(os.environ["XLING_DATA"]), folder / "site", num_rows)
         ours = build(folder / "index", f"cc-index:{DUMP}", str(folder / "site"))
-        (spent,) = [json.loads(p.read_text()) for p in folder.glob("index/cache/cc-index/*/spent.json")]
+        (spent,) = [sealed.read_json(p) for p in folder.glob("index/cache/cc-index/*/spent.json")]
         theirs = build(folder / "wet", f"wet:{made['wet']}")
         kept, wanted = {doc.url for doc in ours}, {doc.url for doc in theirs}
         clean, clean_wet = (sum(len(doc.text.encode()) for doc in docs) for docs in (ours, theirs))
