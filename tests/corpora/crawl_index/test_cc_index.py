@@ -198,8 +198,9 @@ def test_what_is_left_out_is_counted(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_copies_that_a_small_size_lets_pass_are_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where bytes are scarce, the digests cost more than the copies that they save: nobody reads them."""
-    monkeypatch.setattr("xling.corpora.crawl_index.dump_index.RECORD_BYTES", 0)
+    """Where bytes are scarce, digests that cost more than the copies are not read; here each costs more."""
+    monkeypatch.setattr("xling.corpora.crawl_index.dump_index._DIGEST_SHARE", -1)
+    monkeypatch.setattr("xling.corpora.crawl_index.dump_index._INDEX_SHARE", 0)
     text = document("sw", 1)
     made = [Page(f"https://a.example/{i}", text if i < 3 else document("sw", i)) for i in range(6)]
     write_dump(tmp_path / "site", made, num_parts=1)
