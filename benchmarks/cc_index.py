@@ -2,11 +2,11 @@
 
 ``XLING_DATA=FOLDER python -m benchmarks.cc_index [rows [one_in]]`` makes 1,000,000 rows (or so many) over 30 parts with
 the 30 columns of the real index. One row in 10,000 (or so many) is of German, which stands for a language that is that
-rare: of a smaller number of rows, a smaller one gives as many URLs, but no share of bytes that means anything. Records are
-written for these and for a fiftieth of the others; they are altered copies of the real pages of ``web/`` and ``wiki/``.
-WET bytes of all other rows are counted and not written. A share of the German rows has another code, as where CLD2
-errs, and as many others have the German one. It fails over 2 % of the WET bytes for the same clean text, or with a
-recall of URLs under .95.
+rare. A frequent language gives many URLs from few rows, but its share of bytes means nothing. Records are written for
+these rows and for a fiftieth of the others; they are altered copies of the real pages of ``web/`` and ``wiki/``. WET
+bytes of all other rows are counted and not written. A share of the German rows has another code, as where CLD2 errs; as
+many others have the German one. It fails over 2 % of the WET bytes for the same clean text, or with a recall of URLs
+under .95.
 """
 
 from __future__ import annotations

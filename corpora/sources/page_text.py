@@ -1,7 +1,7 @@
 """Text of an HTML page as ``extract=`` asks: main content, all visible text, or the running text where that is short.
 
-An extractor of main content goes by the page's elements, and on some pages these say little: of 110 saved pages 42 had
-under 300 characters of main content, and one of them 16,000 characters of news outside of it. ``auto`` reads such pages
+An extractor of main content goes by the page's elements, and on some pages these say little. Of 110 saved pages 42 had
+under 300 characters of main content; one of them had 16,000 characters of news outside of it. ``auto`` reads such pages
 as WET text is read: it judges all visible lines. Of these it takes paragraphs alone, so that menus stay out.
 """
 
