@@ -21,6 +21,7 @@ from xling.corpora.mono.settings import ALL, CC_INDEX, FOLDER, MonoConfig, is_cr
 from xling.corpora.sources.source import Context, Shard
 from xling.corpora.stages import Stage, configured
 from xling.corpora.stages.langid import LangId
+from xling.corpora.stages.length import Length
 from xling.text.document import Document
 
 PLAN = "plan.json"
@@ -155,6 +156,7 @@ def resolve(cfg: MonoConfig) -> Build:
         cache=Path(cfg.cache),
         base_urls=cfg.base_urls,
         extract=cfg.extract,
+        min_main=_min_chars(before_dedup),
         max_chars=cfg.max_chars,
         index=_index_settings(cfg),
     )
@@ -177,6 +179,11 @@ def resolve(cfg: MonoConfig) -> Build:
         after_dedup=after_dedup,
         plan=plan,
     )
+
+
+def _min_chars(stages: list[Stage]) -> int:
+    """Return the characters that a page needs: those of the stage ``length``, or one."""
+    return max([1, *(stage.min_chars for stage in stages if isinstance(stage, Length))])
 
 
 def _default_uris(cfg: MonoConfig) -> tuple[str, ...]:

@@ -86,7 +86,8 @@ class MonoConfig:
         dump: the Common Crawl dump that an empty ``source`` means.
         cache: folder of downloads.
         base_urls: ``cc``, ``wiki`` or ``cc100`` -> a mirror's address or a local directory.
-        extract: text of HTML pages: ``main`` content or ``all`` visible text.
+        extract: text of HTML pages: ``main`` content, ``all`` visible text, or ``auto``: main content, and where the
+            stage ``length`` would drop that, the paragraphs of running text in all visible text.
         max_docs: documents to read from each shard, 0 for all: for a first look.
         max_chars: longer web pages are dropped, and longer texts of other sources cut, which bounds memory.
         seed: seed of the choice of shards.
@@ -124,7 +125,7 @@ class MonoConfig:
     dump: str = "CC-MAIN-2024-22"
     cache: str = "runs/downloads"
     base_urls: dict[str, str] = field(default_factory=dict)
-    extract: Literal["main", "all"] = "main"
+    extract: Literal["auto", "main", "all"] = "auto"
     max_docs: int = 0
     max_chars: int = 1_000_000
     seed: int = 1

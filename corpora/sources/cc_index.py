@@ -24,7 +24,7 @@ from xling.core.progress import Progress
 from xling.corpora.common.ranges import CONNECTIONS, Limits, RangeReader
 from xling.corpora.crawl_index import cld2, hosts, records, selection
 from xling.corpora.crawl_index.dump_index import DumpIndex, IndexRows
-from xling.corpora.crawl_index.part import Wanted
+from xling.corpora.crawl_index.part import DIGEST, Wanted
 from xling.corpora.crawl_index.sample import Estimate, estimate
 from xling.corpora.crawl_index.selection import Request, Selection
 from xling.corpora.crawl_index.settings import AUTO
@@ -36,6 +36,7 @@ from xling.text.document import Document, Ledger
 PREFIX = "cc-index:"
 INDEX_NOTE, RECORDS_NOTE = "bytes read of Common Crawl's index", "bytes read of Common Crawl's records"
 _LEFT_OUT = "rows of Common Crawl's index left out: "
+UNCOMPARED_NOTE = "rows of Common Crawl's index without content_digest, whose copies are fetched too"
 # Bytes of clean text for a byte of a compressed record: a guess that has not been measured on the real crawl.
 CLEAN_PER_RECORD_BYTE = 0.1
 _PLANNED_SHARE = 0.98  # of the bytes for records; the others are for requests that have to be repeated
@@ -130,6 +131,7 @@ class CcIndex(Warc):
                 dump_order=pl.col("dump").replace_strict(order, return_dtype=pl.Int64), tier=pl.col("rank")
             )
             rows = selection.cleaned(rows, notes)
+            num_uncompared = rows[DIGEST].null_count()
             batches: list[list[Request]] = []
             if self._hosts == AUTO and not settings.only_plan:
                 rows, batches, table = self._sampled(rows, reader, notes)
@@ -141,8 +143,10 @@ class CcIndex(Warc):
             chosen.num_bytes += sum(request.size for batch in batches for request in batch)
             chosen.num_records += sum(len(request.records) for batch in batches for request in batch)
         read.notes.update(chosen.left_out)
-        self._announce(read, index_bytes, chosen)
-        return self._saved(chosen, +read.notes, index_bytes)
+        self._announce(read, index_bytes, chosen, num_uncompared)
+        events = Counter({f"{_LEFT_OUT}{reason}": count for reason, count in read.notes.items()})
+        events[UNCOMPARED_NOTE] = num_uncompared
+        return self._saved(chosen, +events, index_bytes)
 
     def _parts(self) -> list[tuple[str, str, str]]:
         """Return dump, name and location of every part of the index."""
@@ -211,7 +215,7 @@ class CcIndex(Warc):
         )
         return rows.join(first, on=["warc_filename", "warc_record_offset"], how="anti"), batches, table
 
-    def _announce(self, read: IndexRows, index_bytes: int, chosen: Selection) -> None:
+    def _announce(self, read: IndexRows, index_bytes: int, chosen: Selection, num_uncompared: int) -> None:
         """Say what the index holds and what its records will cost."""
         limit = self.context.index.num_bytes
         requests = sum(map(len, chosen.batches))
@@ -224,6 +228,8 @@ class CcIndex(Warc):
             f"  estimate: {clean / 1e6:,.1f} MB of clean text",
         ]
         lines += [f"  left out: {count:,} {reason}" for reason, count in sorted((+read.notes).items())]
+        if num_uncompared:
+            lines.append(f"  {num_uncompared:,} {UNCOMPARED_NOTE}")
         tell("\n".join(lines))
 
     def fetch(self, shards: Sequence[Shard], num_connections: int) -> None:
@@ -257,8 +263,8 @@ class CcIndex(Warc):
         if (notes := path.with_suffix(".notes")).is_file():
             planned = sealed.read_json(notes, "run the command again with overwrite=true: it plans again")
             ledger.count_event(INDEX_NOTE, planned["index_bytes"])
-            for reason, count in sorted(planned["notes"].items()):
-                ledger.count_event(f"{_LEFT_OUT}{reason}", count)
+            for event, count in sorted(planned["notes"].items()):
+                ledger.count_event(event, count)
         yield from super().read(shard, ledger)
 
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from xling.core.errors import UserError
+from xling.corpora.sources.page_text import page_text
 from xling.corpora.sources.source import SOURCES, Shard, local_shards
 from xling.corpora.sources.warc import MAX_PAGE_BYTES, html_text
-from xling.corpora.sources.webpage import REASONS, text_of
+from xling.corpora.sources.webpage import REASONS
 from xling.corpora.sources.whole_file import WholeFiles
 from xling.text.document import Ledger
 
@@ -50,4 +51,4 @@ class Html(WholeFiles):
         if len(page) > MAX_PAGE_BYTES:
             yield "", "page over 16 MiB"
         else:
-            yield text_of(html_text(page, "", ledger), self.context.extract == "main")
+            yield page_text(html_text(page, "", ledger), self.context, ledger)

@@ -71,7 +71,9 @@ class Context:
         seed: seed of the choice of shards.
         cache: folder of downloads.
         base_urls: scheme -> address, or local directory, that replaces the publisher's.
-        extract: how HTML becomes text: ``main`` drops navigation and footers, ``all`` keeps all visible text.
+        extract: how HTML becomes text: ``main`` drops navigation and footers, ``all`` keeps all visible text, ``auto``
+            is ``main``, or the paragraphs of all visible text where ``main`` is too short.
+        min_main: characters of main content that ``auto`` takes for enough.
         max_docs: documents to take from a shard; 0 takes all.
         max_chars: longer web pages are dropped, and longer texts of other sources cut.
         index: limits and choices of a crawl that is read by its index.
@@ -83,6 +85,7 @@ class Context:
     cache: Path = Path("downloads")
     base_urls: Mapping[str, str] = field(default_factory=dict)
     extract: str = "main"
+    min_main: int = 0
     max_docs: int = 0
     max_chars: int = 1_000_000
     index: IndexSettings = field(default_factory=IndexSettings)

@@ -9,9 +9,10 @@ from typing import ClassVar
 import brotli
 from resiliparse.parse.encoding import bytes_to_str, detect_encoding, map_encoding_to_html5
 
+from xling.corpora.sources.page_text import page_text
 from xling.corpora.sources.records import DROPPED, KEPT, Record, is_wanted, records
-from xling.corpora.sources.source import SOURCES, LocalFiles, Shard, admit, paragraphs
-from xling.corpora.sources.webpage import REASONS, text_of
+from xling.corpora.sources.source import SOURCES, LocalFiles, Shard, admit
+from xling.corpora.sources.webpage import REASONS
 from xling.corpora.sources.wet import LICENCE, target_uri
 from xling.text.document import UNPACKED, Document, Ledger
 from xling.text.files.compressed import read_chunks
@@ -67,9 +68,7 @@ class Warc(LocalFiles):
             return "", "damaged HTTP body"
         if len(page) > MAX_PAGE_BYTES:
             return "", "page over 16 MiB"
-        html = html_text(page, parameters, ledger)
-        text, reason = text_of(html, self.context.extract == "main")
-        return paragraphs(text), reason
+        return page_text(html_text(page, parameters, ledger), self.context, ledger)
 
 
 def _split_http(block: bytes) -> tuple[dict[str, str], bytes]:

@@ -189,7 +189,29 @@ def test_what_is_left_out_is_counted(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert urls(docs) == {f"https://a.example/{i}" for i in (1, 3, 6)}
     left_out = {name.rpartition(": ")[2]: num for name, num in ledger.notes.items() if "left out" in name}
     assert left_out == {"copies by content_digest": 1, "HTTP status other than 200": 1, "not HTML": 1}
-    assert "left out: 1 copies by content_digest" in capsys.readouterr().err
+    assert ledger.notes[cc_index.UNCOMPARED_NOTE] == 1
+    told = capsys.readouterr().err
+    assert "left out: 1 copies by content_digest" in told
+    assert f"1 {cc_index.UNCOMPARED_NOTE}" in told
+
+
+def test_copies_that_a_small_size_lets_pass_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where bytes are scarce, digests that cost more than the copies are not read; here each costs more."""
+    monkeypatch.setattr("xling.corpora.crawl_index.dump_index._DIGEST_SHARE", -1)
+    monkeypatch.setattr("xling.corpora.crawl_index.dump_index._INDEX_SHARE", 0)
+    text = document("sw", 1)
+    made = [Page(f"https://a.example/{i}", text if i < 3 else document("sw", i)) for i in range(6)]
+    write_dump(tmp_path / "site", made, num_parts=1)
+    with served(tmp_path / "site") as server:
+        _, ledger = read(source(server.url, tmp_path / "scarce", num_bytes=20_000))
+        assert ledger.notes[cc_index.UNCOMPARED_NOTE] == 6
+        assert f"6 {cc_index.UNCOMPARED_NOTE}" in capsys.readouterr().err
+        _, ledger = read(source(server.url, tmp_path / "all", num_bytes=0))
+    assert cc_index.UNCOMPARED_NOTE not in ledger.notes
+    assert ledger.notes["rows of Common Crawl's index left out: copies by content_digest"] == 2
+    assert cc_index.UNCOMPARED_NOTE not in capsys.readouterr().err
 
 
 def test_copies_of_an_earlier_dump_are_not_fetched(tmp_path: Path) -> None:

@@ -62,7 +62,11 @@ CONDITIONS: dict[str, tuple[Condition, ...]] = {
     "corpus mono": (
         Condition("others", lambda c: "," in c.lang or c.lang == "all", "several languages in lang="),
         Condition("dump", lambda c: not c.source, "no source="),
-        Condition("extract", lambda c: c.reads_index or _schemes("warc:")(c), "a source warc: or cc-index:"),
+        Condition(
+            "extract",
+            lambda c: c.reads_index or _schemes("warc:", "html:")(c),
+            "a source warc:, cc-index: or html:",
+        ),
         Condition("time hosts neighbours contact", lambda c: c.reads_index, "a source cc-index:"),
         Condition("dedup_scope", lambda c: c.dedup, "dedup=true"),
         Condition("dedup_group", lambda c: c.dedup and c.dedup_scope == "group", "dedup_scope=group"),
