@@ -21,7 +21,6 @@ from xling.core import signals
 from xling.core.errors import UserError
 from xling.models.distributed import processes
 from xling.models.optim.adamw import NotFiniteError
-from xling.objectives.base import XlingTask
 from xling.training import train
 from xling.training.assemble import build_trainer
 from xling.training.update import Updates
