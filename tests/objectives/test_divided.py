@@ -169,6 +169,41 @@ def test_training_goes_on_while_the_parts_are_written(sharded: Any, straight: Pa
     assert all(torch.equal(found[name], tensor) for name, tensor in wanted.items())
 
 
+def test_a_snapshot_waits_for_the_parts_before_it(sharded: Any, tmp_path: Path) -> None:
+    """Both sum over the processes: one that began with the other would wait for ever."""
+
+    def before(rank: int) -> None:
+        asked, patch = threading.Event(), pytest.MonkeyPatch()
+        write, whole, wait = (
+            training_checkpoint.Writer._run,
+            sharded_state.whole,
+            training_checkpoint.Writer.wait,
+        )
+        writing: list[int] = []
+
+        def held(self: Any, state: Any, num_updates: int) -> None:
+            writing.append(num_updates)
+            assert asked.wait(60)
+            write(self, state, num_updates)
+            writing.remove(num_updates)
+
+        def waited(self: Any) -> None:
+            asked.set()
+            wait(self)
+
+        def gathered(*given: Any) -> Any:
+            (tmp_path / f"writing-{rank}").write_text(str(writing))
+            asked.set()
+            return whole(*given)
+
+        patch.setattr(training_checkpoint.Writer, "_run", held)
+        patch.setattr(training_checkpoint.Writer, "wait", waited)
+        patch.setattr(sharded_state, "whole", gathered)
+
+    trained(sharded("out", "train.snapshots=3"), 2, stop=3, before=before)
+    assert [(tmp_path / f"writing-{rank}").read_text() for rank in range(2)] == ["[]", "[]"]
+
+
 def test_a_sharded_run_branches_off_a_snapshot(sharded: Any, tmp_path: Path) -> None:
     wsd = ("train.schedule=wsd", "train.warmup=2")
     trained(sharded("one", *wsd, "train.decay=0.5"), 2)

@@ -243,6 +243,7 @@ def _keep_snapshot(
 
     Every process takes part, since each may keep a share of the weights.
     """
+    writer.wait()  # its thread sums over the processes too, and each must do so in the same order
     model, partial = trainer.get_model(), plan.partial
     out = partial / SNAPSHOTS / str(trainer.get_num_updates())
     if processes.rank() == 0:
