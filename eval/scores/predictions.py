@@ -361,7 +361,7 @@ def _cached_stats(
 
 
 def cached_array(path: Path, compute: Callable[[], AnyArray]) -> AnyArray:
-    """Return the array in a ``.npy`` file; where there is none, or a damaged one, compute it and write it."""
+    """Read an array from a ``.npy`` file; if the file is missing or damaged, compute the array and write it."""
     if sealed.is_good(path):
         stored: AnyArray = np.load(path)
         return stored

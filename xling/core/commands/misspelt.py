@@ -1,4 +1,4 @@
-"""Words after a command that are none of its own, but near to one: the answer names the nearest."""
+"""Answers to a misspelt word after a command: they name the nearest word that the command knows."""
 
 from __future__ import annotations
 
