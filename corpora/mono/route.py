@@ -74,10 +74,18 @@ class _RoutedWriter:
 
 def router(build: Build) -> LangId:
     """Return the stage that identifies documents of several languages, without each language's own threshold."""
-    settings = {k: v for k, v in build.cfg.settings.get(LangId.name, {}).items() if k in ("model", "labels")}
     routes_all = build.cfg.lang == ALL or build.cfg.others == "keep"
-    settings |= {"langs": [] if routes_all else list(build.langs), "threshold": 0.0, "min_script_share": 0.0}
+    settings = _of_model(build) | {
+        "langs": [] if routes_all else list(build.langs),
+        "threshold": 0.0,
+        "min_script_share": 0.0,
+    }
     return config.from_dict(LangId, settings, f"settings.{LangId.name}")
+
+
+def _of_model(build: Build) -> dict[str, Any]:
+    """Return the settings of identification that decide where a document goes; thresholds come after routing."""
+    return {k: v for k, v in build.cfg.settings.get(LangId.name, {}).items() if k in ("model", "labels")}
 
 
 def _content(build: Build) -> dict[str, Any]:
@@ -92,7 +100,8 @@ def _content(build: Build) -> dict[str, Any]:
             for name in (*names, "seed", "part_mb", "before_dedup", "dedup_scope")
         },
         "lang": ALL if cfg.others == "keep" else cfg.lang,
-        "settings": {name: cfg.settings.get(name, {}) for name in (*cfg.before_dedup, LangId.name)},
+        "settings": {name: cfg.settings.get(name, {}) for name in cfg.before_dedup}
+        | {LangId.name: _of_model(build)},
     }
     return content | {"files": manifest.digest_paths_in([*build.before_dedup, router(build)])}
 
