@@ -24,6 +24,8 @@ from xling.text.files import corpus_reader
 
 STAGE = "corpus langid-eval"
 TABLE, TRUST_TABLE = "scores.tsv", "precision.tsv"
+CHARS = 100
+"""Characters of a text by default: a sentence or two, less than most pages have."""
 _AT_ONCE = 128
 _TEXT, _TAG = "text", "tag"
 _SHOWN = 20
@@ -53,7 +55,7 @@ class LangidEvalConfig:
     out: str = "runs/langid-eval"
     model: Path | None = None
     labels: dict[str, str] = field(default_factory=dict)
-    chars: int = 100
+    chars: int = CHARS
     max_texts: int = 0
     prior: dict[Lang, float] = field(default_factory=dict)
     precision: float = 0.9
@@ -75,7 +77,7 @@ class LangidEvalConfig:
             )
         for code in self.text:
             languages.get(code)
-        LangId(prior=self.prior, precision=self.precision, rates=Path())
+        LangId(prior=self.prior, precision=self.precision)
 
 
 def run(cfg: LangidEvalConfig) -> Answer:
@@ -97,7 +99,7 @@ def run(cfg: LangidEvalConfig) -> Answer:
             )
             stage = LangId(threshold=0.0, min_script_share=0.0, model=cfg.model, labels=cfg.labels)
             rates = Rates.count(
-                model_name(cfg.model), cfg.chars, _answers(stage, _first(texts, cfg.max_texts))
+                model_name(cfg.model), cfg.chars, answers(stage, _first(texts, cfg.max_texts))
             )
             if not rates.texts:
                 raise UserError("no text in the files", "text.LANG=FILES or labelled=FILE.tsv with text")
@@ -110,15 +112,23 @@ def run(cfg: LangidEvalConfig) -> Answer:
 def _texts_of(lang: str, paths: Iterable[Path], chars: int) -> Iterator[tuple[str, str]]:
     """Yield the language with texts of so many characters; what is left of a document belongs to its last text."""
     for lines in corpus_reader.read_documents(map(str, paths)):
-        texts: list[list[str]] = [[]]
-        for line in lines:
-            if texts[-1] and sum(map(len, texts[-1])) >= chars:
-                texts.append([])
-            texts[-1].append(line)
-        if len(texts) > 1 and sum(map(len, texts[-1])) < chars:
-            rest = texts.pop()
-            texts[-1] += rest
-        yield from ((lang, "\n".join(part)) for part in texts)
+        yield from ((lang, text) for text in joined(lines, chars))
+
+
+def joined(lines: Iterable[str], chars: int) -> Iterator[str]:
+    """Yield lines joined into texts of at least ``chars`` characters; what is left belongs to the last one."""
+    texts: list[list[str]] = [[]]
+    length = 0
+    for line in lines:
+        if texts[-1] and length >= chars:
+            texts.append([])
+            length = 0
+        texts[-1].append(line)
+        length += len(line)
+    if len(texts) > 1 and length < chars:
+        rest = texts.pop()
+        texts[-1] += rest
+    return map("\n".join, filter(None, texts))
 
 
 def _rows_of(path: Path, cfg: LangidEvalConfig, unlisted: Counter[str]) -> Iterator[tuple[str, str]]:
@@ -149,7 +159,7 @@ def _first(texts: Iterable[tuple[str, str]], most: int) -> Iterator[tuple[str, s
             yield lang, text
 
 
-def _answers(stage: LangId, texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, float]]:
+def answers(stage: LangId, texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, float]]:
     """Yield the language of each text, the one found, and its score, as a build identifies documents."""
     texts = iter(texts)
     while block := list(itertools.islice(texts, _AT_ONCE)):

@@ -5,8 +5,8 @@ the other languages and their rates of false positives (Caswell et al. 2020). Th
 by score, so that a threshold follows from the shares (``xling corpus langid-eval``).
 
 A language of whose n texts none was taken for another has a rate of 0 there, but not in a crawl. Its expected rate is
-that of Good and Turing: the share of languages with one such text among those with one or none, over n. Languages
-of other scripts are counted apart, since they are confused less.
+that of Good and Turing: the share of languages with one such text among those with one or none, over n, or over the
+mean of all languages where its own n is less. Languages of other scripts are counted apart: they are confused less.
 """
 
 from __future__ import annotations
@@ -132,9 +132,11 @@ class Rates:
             if group:
                 once = sum(counts[other] == 1 for other in group)
                 none = sum(counts[other] == 0 for other in group)
+                mean = sum(self.texts[other] for other in group) / len(group)
                 unseen = np.maximum(once, _UNSEEN) / np.maximum(1, once + none)
                 for other in group:
-                    rates[other] = np.where(counts[other] == 0, unseen / self.texts[other], rates[other])
+                    texts = max(self.texts[other], mean)
+                    rates[other] = np.where(counts[other] == 0, unseen / texts, rates[other])
         return rates
 
     def _row(self, lang: str, found: str) -> Float64[np.ndarray, " edges"]:
@@ -250,6 +252,11 @@ def _script_of(lang: str) -> str:
 def model_name(model: Path | None) -> str:
     """Return what a file of rates calls a model: `BUILT_IN`, or the SHA-256 of its file."""
     return BUILT_IN if model is None else digests.of_file(model)
+
+
+def built_in() -> Rates:
+    """Return the rates of the built-in ensemble (``benchmarks/langid.py``)."""
+    return load(Path(__file__).with_name(FILE_NAME))
 
 
 @cache

@@ -7,6 +7,8 @@ import math
 from collections.abc import Iterable
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from xling.core.commands.closing import readable_size
 from xling.core.errors import UserError
 from xling.core.output import manifest
@@ -64,13 +66,14 @@ def make_plan(build: Build) -> Plan:
         parts=parts,
         scopes=scopes,
         num_near=_num_near(shards, build),
-        near_at_once=len(parts) == 1,
+        near_at_once=len(parts) == 1 and not build.earlier,
         digests={s.location: manifest.check_file(Path(s.location)) for s in shards if _is_local(s)},
     )
 
 
 def _num_near(shards: list[Shard], build: Build) -> int:
     num_docs = sum(map(_stored_bytes, shards)) * _EXPANSION / _BYTES_PER_DOCUMENT
+    num_docs += sum(pq.read_metadata(path).num_rows for path in build.earlier)
     return max(1, math.ceil(num_docs * BYTES_PER_HASH / (build.cfg.memory_mb * _MB / 2)))
 
 
@@ -135,7 +138,9 @@ def routed_plan(plan: Plan, build: Build, text: float) -> Plan:
     size = max(1, int(text / _EXPANSION / len(plan.parts)))
     shards = [Shard(f"routed-{i:05d}", "", build.uris[0], size) for i in range(len(plan.parts))]
     parts, scopes = _into_parts([shards], build)
-    return Plan([], parts, scopes, _num_near(shards, build), near_at_once=len(parts) == 1)
+    return Plan(
+        [], parts, scopes, _num_near(shards, build), near_at_once=len(parts) == 1 and not build.earlier
+    )
 
 
 def is_current(plan: Plan, build: Build) -> bool:

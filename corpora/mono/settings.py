@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from xling.core import languages
 from xling.core.errors import UserError, unknown
+from xling.core.output import manifest
 from xling.core.settings import amounts
 from xling.core.settings.codes import Lang, LangList
 from xling.corpora.crawl_index import cld2
@@ -25,6 +26,11 @@ DEFAULT_FILES = 4
 _LANGID = "langid"
 FOLDER = "runs/mono"
 """Of corpora without ``out``."""
+
+
+def is_published(folder: Path) -> bool:
+    """Return whether a folder holds a finished output."""
+    return (folder / manifest.FILE_NAME).is_file()
 
 
 def is_crawl(lang: str) -> bool:
@@ -103,6 +109,8 @@ class MonoConfig:
         after_dedup: streaming stages, by name, that run after paragraph deduplication.
         near_dedup: drop documents nearly the same as an earlier one, by MinHash.
         near: settings of near-deduplication.
+        against: directories of earlier corpora: a document nearly the same as one of theirs is dropped too, so that the
+            corpora of several runs hold each text once. With several languages, the folders that hold a corpus each.
         lm: the language model, its perplexity and the cut-offs.
         settings: stage name -> its settings, for example ``settings.length.min_chars=200``.
         part_mb: input per part, MB: one unit of parallel work.
@@ -140,6 +148,7 @@ class MonoConfig:
     after_dedup: tuple[str, ...] = ("langid", "filters", "contamination", "pii")
     near_dedup: bool = True
     near: NearDedup = field(default_factory=NearDedup)
+    against: tuple[str, ...] = ()
     lm: PerplexityConfig = field(default_factory=PerplexityConfig)
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     part_mb: float = 256
@@ -162,6 +171,12 @@ class MonoConfig:
         object.__setattr__(self, "size", str(self.size))
         self._check_index()
         self._check_prior()
+        if self.against and (not self.near_dedup or self.near.scope != "all"):
+            raise UserError(
+                f"against={','.join(self.against)} with near_dedup={self.near_dedup}, near.scope={self.near.scope}",
+                "near_dedup=true and near.scope=all",
+                "leave against out, or compare with it",
+            )
         if is_crawl(self.lang):
             codes = dict.fromkeys(languages.get(code).code for code in self.lang.split(",") if code != ALL)
             object.__setattr__(self, "lang", ",".join(codes) or ALL)
@@ -278,6 +293,9 @@ class MonoConfig:
             self,
             lang=code,
             prior=self.prior if has_share else {},
+            against=tuple(
+                str(folder / code) for folder in map(Path, self.against) if is_published(folder / code)
+            ),
             out=str(root / code),
             others="count",
             size="",

@@ -8,7 +8,7 @@ from pathlib import Path
 from xling.core.output.parts import read_json
 from xling.corpora.card.ledgers import ledger_from_json
 from xling.corpora.card.publication import STATS
-from xling.corpora.langid.rates import Trust, load
+from xling.corpora.langid.rates import Rates, Trust
 from xling.corpora.mono.build import Build
 from xling.corpora.stages.langid import IDENTIFIED, LangId
 
@@ -19,15 +19,15 @@ def trust_of(build: Build) -> Trust | None:
     Shares that the settings do not give are estimated from the languages found in the routed documents.
     """
     stages = [stage for stage in build.after_dedup if isinstance(stage, LangId)]
-    if not stages or stages[0].rates is None:
+    if not stages or stages[0].measured is None:
         return None
     routed = next((uri.partition(":")[2] for uri in build.uris if uri.startswith("routed:")), "")
-    shares = _estimated(stages[0].rates, Path(routed)) if routed and not stages[0].prior else {}
+    shares = _estimated(stages[0].measured, Path(routed)) if routed and not stages[0].prior else {}
     return stages[0].trust(build.cfg.lang, shares)
 
 
 @lru_cache(maxsize=2)
-def _estimated(rates: Path, routed: Path) -> dict[str, float]:
+def _estimated(rates: Rates, routed: Path) -> dict[str, float]:
     """Return the likeliest share of each language in a crawl that was routed."""
     notes = ledger_from_json(read_json(routed / STATS)["ledger"]).notes
     found: dict[str, float] = {}
@@ -35,4 +35,4 @@ def _estimated(rates: Path, routed: Path) -> dict[str, float]:
         if note.startswith(IDENTIFIED):
             base = note.removeprefix(IDENTIFIED).partition("_")[0]
             found[base] = found.get(base, 0) + number
-    return load(rates).shares_of_found({name: number for name, number in found.items() if " " not in name})
+    return rates.shares_of_found({name: number for name, number in found.items() if " " not in name})

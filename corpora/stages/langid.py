@@ -25,7 +25,7 @@ from xling.corpora.langid.identify import (
     open_identifier,
     without_scheme,
 )
-from xling.corpora.langid.rates import BUILT_IN, Trust, model_name
+from xling.corpora.langid.rates import BUILT_IN, Rates, Trust, built_in, model_name
 from xling.corpora.langid.rates import load as load_rates
 from xling.corpora.stages import STREAMING, Stage, Verdict
 from xling.text.document import LONE, Document
@@ -63,7 +63,8 @@ class LangId(Stage):
         prior: language -> share of the crawl's documents. A wanted language in it gets the lowest threshold from
             ``threshold`` on at which ``precision`` of what is kept may be expected to be in it.
         precision: share that is wanted of a language in ``prior``.
-        rates: ``rates.json`` of ``xling corpus langid-eval``, made with the same model; needed for a prior.
+        rates: ``rates.json`` of ``xling corpus langid-eval``, made with the same model; empty for those of the
+            built-in ensemble.
     """
 
     langs: tuple[str, ...] = ()
@@ -105,9 +106,9 @@ class LangId(Stage):
             raise UserError(f"prior: {sum(self.prior.values()):g} in all", "shares that add up to at most 1")
         if not 0 < self.precision < 1:
             raise UserError(f"precision={self.precision}", "a share above 0 and below 1")
-        if self.prior and self.rates is None:
+        if self.prior and self.measured is None:
             raise UserError(
-                "a prior without rates of false positives",
+                f"a prior without rates of false positives of {self.model}",
                 "settings.langid.rates=DIR/rates.json",
                 "measure them: xling corpus langid-eval text.LANG=FILES ... out=DIR",
             )
@@ -201,8 +202,12 @@ class LangId(Stage):
             UserError: it knows one of the wanted languages not, or there is no such model.
         """
         known_langs = self._identifier.langs
-        if self.rates:
-            self._check_rates(self.rates)
+        if self.rates and load_rates(self.rates).model != model_name(self.model):
+            raise UserError(
+                f"the rates in {self.rates} were measured with another model than {self.model or BUILT_IN}",
+                "rates of the same model",
+                "run xling corpus langid-eval with its model=",
+            )
         for wanted in self._wanted.values():
             for lang in wanted:
                 if lang.code not in known_langs and (lang.base not in known_langs or not _is_told(lang)):
@@ -225,18 +230,12 @@ class LangId(Stage):
             wanted.setdefault(lang.base, []).append(lang)
         return wanted
 
-    def _check_rates(self, path: Path) -> None:
-        """Refuse rates of another model.
-
-        Raises:
-            UserError: they are of another, or the file is damaged.
-        """
-        if load_rates(path).model != model_name(self.model):
-            raise UserError(
-                f"the rates in {path} were measured with another model than {self.model or BUILT_IN}",
-                "rates of the same model",
-                "run xling corpus langid-eval with its model=",
-            )
+    @cached_property
+    def measured(self) -> Rates | None:
+        """Rates of confusion of the model, None for a model of one's own without a file of them."""
+        if self.rates:
+            return load_rates(self.rates)
+        return built_in() if self.model is None else None
 
     def trust(self, code: str, prior: Mapping[str, float] | None = None) -> Trust | None:
         """Return what may be expected of a language, None without rates or its share of the crawl.
@@ -247,12 +246,12 @@ class LangId(Stage):
         """
         base = code.partition("_")[0]
         shares = self.prior or prior or {}
-        if not self.rates or not any(each.partition("_")[0] == base for each in shares):
+        if not self.measured or not any(each.partition("_")[0] == base for each in shares):
             return None
         given = {languages.get(each).base: value for each, value in self.thresholds.items()}
         may_raise = bool(self.prior) and base not in given
         threshold = given.get(base, self.threshold)
-        return load_rates(self.rates).trust(base, shares, threshold, self.precision, may_raise)
+        return self.measured.trust(base, shares, threshold, self.precision, may_raise)
 
     @cached_property
     def _thresholds(self) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Trust in identified languages: thresholds from base rates, scores on labelled text, other models, card and overview."""
+"""Trust in identified languages: thresholds from shares of a crawl, scores on labelled text, card and overview."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from xling.core.output import manifest
 from xling.core.settings import config
 from xling.corpora.fit.langid_eval import LangidEvalConfig
 from xling.corpora.fit.langid_eval import run as evaluate
-from xling.corpora.langid.rates import EDGES, NOT_IDENTIFIABLE, Rates, load
+from xling.corpora.langid.rates import EDGES, NOT_IDENTIFIABLE, Rates, built_in, load
 from xling.corpora.mono import MonoConfig
 from xling.corpora.stages.langid import LangId
 from xling.text.document import Document, Ledger
@@ -153,16 +153,29 @@ def test_a_model_with_labels_of_glotlid_is_one_setting(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"prior": {"sw": 0.1}}, "without rates"),
-        ({"prior": {"sw": 0.0}, "rates": "r.json"}, r"prior.sw=0.0"),
-        ({"prior": {"sw": 0.7, "en": 0.7}, "rates": "r.json"}, "add up to at most 1"),
-        ({"prior": {"nope": 0.7}, "rates": "r.json"}, "nope"),
+        ({"prior": {"sw": 0.1}, "model": "own.bin"}, "without rates"),
+        ({"prior": {"sw": 0.0}}, r"prior.sw=0.0"),
+        ({"prior": {"sw": 0.7, "en": 0.7}}, "add up to at most 1"),
+        ({"prior": {"nope": 0.7}}, "nope"),
         ({"precision": 1.0}, "precision=1.0"),
     ],
 )
 def test_priors_that_cannot_be_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         config.from_dict(LangId, settings, "settings.langid")
+
+
+def test_the_built_in_models_have_their_rates() -> None:
+    rates = built_in()
+    assert len(rates.texts) > 150
+    assert sum(rates.texts.values()) > 150_000
+    sure = LangId(("el",), prior={"el": 0.005, "en": 0.45}).trust("el")
+    assert sure and sure.precision and sure.precision > 0.99
+    assert sure.threshold == 0.5
+    lost = LangId(("bs",), prior={"bs": 0.0001, "hr": 0.01, "en": 0.45}).trust("bs")
+    assert lost and lost.precision and lost.precision < 0.5
+    assert lost.taken_from[0][0] == "hr"
+    assert NOT_IDENTIFIABLE in str(lost)
 
 
 def mono(tmp_path: Path, lang: str, rates: Path, **settings: Any) -> MonoConfig:
