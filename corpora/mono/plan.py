@@ -17,7 +17,7 @@ from xling.corpora.mono.build import Build, Plan, Scope, save_plan
 from xling.corpora.sources.routed import Routed
 from xling.corpora.sources.source import Shard, open_source, unique_names
 from xling.corpora.stages import Stage
-from xling.corpora.stages.langid import LangId
+from xling.corpora.stages.langid import LangId, model_settings
 from xling.corpora.stages.near_duplicates import BYTES_PER_HASH
 
 _MB = 1 << 20
@@ -41,6 +41,7 @@ def make_plan(build: Build) -> Plan:
     for uri in build.uris:
         source = open_source(uri, build.context)
         if isinstance(source, Routed):
+            _check_model(source, build)
             shards += source.shards()
             sources += source.origins()
             continue
@@ -69,6 +70,21 @@ def make_plan(build: Build) -> Plan:
         near_at_once=len(parts) == 1 and not build.earlier,
         digests={s.location: manifest.check_file(Path(s.location)) for s in shards if _is_local(s)},
     )
+
+
+def _check_model(source: Routed, build: Build) -> None:
+    """Refuse another model of identification for documents that keep the language that they were identified as.
+
+    Raises:
+        UserError: the documents were routed with another model.
+    """
+    own = model_settings(build.cfg.settings)
+    if not source.again and model_settings(source.settings()) != own:
+        raise UserError(
+            f"{source.uri} was identified with another model than {own.get('model', 'the built-in one')}",
+            "the same settings.langid.model and labels",
+            f"identify it again: source={source.uri}#again",
+        )
 
 
 def _num_near(shards: list[Shard], build: Build) -> int:

@@ -28,7 +28,7 @@ from xling.corpora.mono.parts import DOCS, INPUTS, chain, reading
 from xling.corpora.mono.publish_phase import link, link_rejects
 from xling.corpora.mono.settings import ALL
 from xling.corpora.sources.routed import INDEX_FILE, PARTS_FOLDER, PLAN_FILE
-from xling.corpora.stages.langid import LangId
+from xling.corpora.stages.langid import LangId, model_settings
 from xling.text.document import Document
 
 STAGE_NAME = "corpus route"
@@ -75,17 +75,12 @@ class _RoutedWriter:
 def router(build: Build) -> LangId:
     """Return the stage that identifies documents of several languages, without each language's own threshold."""
     routes_all = build.cfg.lang == ALL or build.cfg.others == "keep"
-    settings = _of_model(build) | {
+    settings = model_settings(build.cfg.settings) | {
         "langs": [] if routes_all else list(build.langs),
         "threshold": 0.0,
         "min_script_share": 0.0,
     }
     return config.from_dict(LangId, settings, f"settings.{LangId.name}")
-
-
-def _of_model(build: Build) -> dict[str, Any]:
-    """Return the settings of identification that decide where a document goes; thresholds come after routing."""
-    return {k: v for k, v in build.cfg.settings.get(LangId.name, {}).items() if k in ("model", "labels")}
 
 
 def _content(build: Build) -> dict[str, Any]:
@@ -101,7 +96,7 @@ def _content(build: Build) -> dict[str, Any]:
         },
         "lang": ALL if cfg.others == "keep" else cfg.lang,
         "settings": {name: cfg.settings.get(name, {}) for name in cfg.before_dedup}
-        | {LangId.name: _of_model(build)},
+        | {LangId.name: model_settings(cfg.settings)},
     }
     return content | {"files": manifest.digest_paths_in([*build.before_dedup, router(build)])}
 

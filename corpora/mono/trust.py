@@ -22,6 +22,8 @@ def trust_of(build: Build) -> Trust | None:
     if not stages or stages[0].measured is None:
         return None
     routed = next((uri.partition(":")[2] for uri in build.uris if uri.startswith("routed:")), "")
+    if "#" in routed:  # identified again: what was found before is another model's
+        routed = ""
     shares = _estimated(stages[0].measured, Path(routed)) if routed and not stages[0].prior else {}
     return stages[0].trust(build.cfg.lang, shares)
 

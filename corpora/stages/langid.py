@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from xling.core import languages
 from xling.core.errors import UserError
@@ -293,6 +293,11 @@ def _set_language(doc: Document, ranked: Ranking) -> None:
     doc.lang, doc.meta["lang_score"] = ranked[0] if ranked else (UNKNOWN, 0.0)
     if len(ranked) > 1 and ranked[0][1] < SURE_SCORE:
         doc.meta["langs"] = {code: round(score, 4) for code, score in ranked}
+
+
+def model_settings(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return those of the stages' settings that decide which language is found; thresholds come after that."""
+    return {k: v for k, v in settings.get(LangId.name, {}).items() if k in ("model", "labels")}
 
 
 def identify(text: str, ask_all_models: bool = True) -> tuple[str, float]:
