@@ -179,7 +179,7 @@ def _write(folder: Path, rates: Rates, cfg: LangidEvalConfig) -> None:
         table.writerow(["lang", "texts", "recall", "precision", "f1", "taken for"])
         for lang, *numbers in rates.table():
             taken = sorted(
-                ((row[0], name) for name, row in rates.found[lang].items() if name != lang), reverse=True
+                ((row[0], name) for name, row in rates.rows[lang].items() if name != lang), reverse=True
             )
             others = ", ".join(f"{name or 'none'} {number}" for number, name in taken[:3] if number)
             table.writerow([lang, numbers[0], *(f"{number:.4f}" for number in numbers[1:]), others])
@@ -220,7 +220,7 @@ def _summary(out: Path, cfg: LangidEvalConfig, published: manifest.Manifest) -> 
         lines.append(
             f"  tags that are no language of ours, kept as they are: {names}; settings: labels.TAG=CODE"
         )
-    if any(UNLISTED in row for row in rates.found.values()):
+    if any(UNLISTED in row for row in rates.rows.values()):
         lines.append(f"  {UNLISTED}: the model's languages that the table of languages lacks")
     lines.append(
         f"in {out}: {TABLE}, {TRUST_TABLE}; settings.langid.rates={out / FILE_NAME} uses {FILE_NAME}"

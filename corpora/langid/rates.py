@@ -42,7 +42,7 @@ _ROUNDS = 500
 
 @dataclass(frozen=True)
 class Trust:
-    """What may be expected of a language at a threshold in a crawl.
+    """Expectation of a language at a threshold in a crawl.
 
     Attributes:
         lang: the language, without its script.
@@ -83,7 +83,7 @@ class Rates:
         model: `BUILT_IN`, or the SHA-256 of the model's file.
         chars: length from which texts were taken, in characters.
         texts: language -> texts read.
-        found: language -> language found -> texts from each threshold on, ``(len(EDGES),)``.
+        rows: language -> language found -> texts from each threshold on, ``(len(EDGES),)``.
     """
 
     def __init__(
@@ -91,28 +91,28 @@ class Rates:
         model: str,
         chars: int,
         texts: Mapping[str, int],
-        found: Mapping[str, Mapping[str, Sequence[int]]],
+        rows: Mapping[str, Mapping[str, Sequence[int]]],
     ) -> None:
         self.model, self.chars = model, chars
         self.texts = dict(sorted(texts.items()))
-        self.found = {lang: dict(sorted(found.get(lang, {}).items())) for lang in self.texts}
+        self.rows = {lang: dict(sorted(rows.get(lang, {}).items())) for lang in self.texts}
 
     @classmethod
     def count(cls, model: str, chars: int, answers: Iterable[tuple[str, str, float]]) -> Rates:
         """Count texts: their language, the language found ("" for none) and its score."""
         texts: dict[str, int] = {}
-        found: dict[str, dict[str, Int64[np.ndarray, " edges"]]] = {}
+        rows: dict[str, dict[str, Int64[np.ndarray, " edges"]]] = {}
         for lang, answer, score in answers:
             texts[lang] = texts.get(lang, 0) + 1
-            row = found.setdefault(lang, {}).setdefault(answer, np.zeros(len(EDGES), np.int64))
+            row = rows.setdefault(lang, {}).setdefault(answer, np.zeros(len(EDGES), np.int64))
             row += np.asarray(EDGES) <= score
         return cls(
-            model, chars, texts, {a: {b: c.tolist() for b, c in row.items()} for a, row in found.items()}
+            model, chars, texts, {a: {b: c.tolist() for b, c in row.items()} for a, row in rows.items()}
         )
 
     def save(self, path: Path) -> None:
         """Write the counts; of each row only the numbers up to the last that is not 0."""
-        rows = {lang: {b: _trimmed(counts) for b, counts in row.items()} for lang, row in self.found.items()}
+        rows = {lang: {b: _trimmed(counts) for b, counts in row.items()} for lang, row in self.rows.items()}
         head = {"model": self.model, "chars": self.chars, "edges": EDGES, "texts": self.texts}
         lines = ",\n".join(f"{json.dumps(lang)}: {json.dumps(row)}" for lang, row in rows.items())
         path.write_text(f'{json.dumps(head)[:-1]}, "found": {{\n{lines}\n}}}}\n', encoding="utf-8")
@@ -124,7 +124,7 @@ class Rates:
     def false_rates(self, lang: str) -> dict[str, Float64[np.ndarray, " edges"]]:
         """Return for each other language the expected share of its texts taken for ``lang``, ``(len(EDGES),)``."""
         others = [other for other in self.texts if other != lang]
-        counts = {other: np.zeros(len(EDGES)) + self._row(other, lang) for other in others}
+        counts = {other: np.zeros(len(EDGES)) + self.counts_of(other, lang) for other in others}
         rates = {other: counts[other] / self.texts[other] for other in others}
         own = _script_of(lang)
         for same in (True, False):
@@ -139,13 +139,14 @@ class Rates:
                     rates[other] = np.where(counts[other] == 0, unseen / texts, rates[other])
         return rates
 
-    def _row(self, lang: str, found: str) -> Float64[np.ndarray, " edges"]:
-        row = self.found[lang].get(found, ())
+    def counts_of(self, lang: str, answer: str) -> Float64[np.ndarray, " edges"]:
+        """Return how many texts of a language were taken for ``answer`` from each threshold on, ``(len(EDGES),)``."""
+        row = self.rows[lang].get(answer, ())
         return np.pad(np.asarray(row, np.float64), (0, len(EDGES) - len(row)))
 
     def recalls(self, lang: str) -> Float64[np.ndarray, " edges"]:
         """Return the expected share of a language's texts found from each threshold on, ``(len(EDGES),)``."""
-        return (self._row(lang, lang) + 0.5) / (self.texts[lang] + 1)
+        return (self.counts_of(lang, lang) + 0.5) / (self.texts[lang] + 1)
 
     def trust(
         self, lang: str, prior: Mapping[str, float], threshold: float, target: float, raise_it: bool = True
@@ -197,14 +198,14 @@ class Rates:
         left = max(0.0, 1 - sum(shares.values()))
         return shares | {lang: left / len(others) for lang in others}
 
-    def shares_of_found(self, found: Mapping[str, float]) -> dict[str, float]:
+    def shares_of_found(self, numbers_of: Mapping[str, float]) -> dict[str, float]:
         """Return the likeliest shares of the languages in a crawl, from how many texts were identified as each.
 
         Saerens, Latinne and Decaestecker 2002: expectation and maximisation over the rates. A language without
         rates counts as it was found.
         """
-        names = sorted(name for name, number in found.items() if name and number > 0)
-        numbers = np.array([found[name] for name in names], np.float64)
+        names = sorted(name for name, number in numbers_of.items() if name and number > 0)
+        numbers = np.array([numbers_of[name] for name in names], np.float64)
         langs = [*self.texts, *(name for name in names if name not in self.texts)]
         rates = np.full((len(langs), len(names)), 1e-12)
         for column, name in enumerate(names):
@@ -222,13 +223,13 @@ class Rates:
 
     def table(self) -> Iterator[tuple[str, int, float, float, float]]:
         """Yield language, texts, recall, precision and F1 on the held-out texts as they are, without a threshold."""
-        found: dict[str, int] = {}
-        for row in self.found.values():
+        totals: dict[str, int] = {}
+        for row in self.rows.values():
             for name, counts in row.items():
-                found[name] = found.get(name, 0) + (counts[0] if counts else 0)
+                totals[name] = totals.get(name, 0) + (counts[0] if counts else 0)
         for lang, number in self.texts.items():
-            right = int(self._row(lang, lang)[0])
-            total = found.get(lang, 0)
+            right = int(self.counts_of(lang, lang)[0])
+            total = totals.get(lang, 0)
             yield (
                 lang,
                 number,

@@ -194,7 +194,7 @@ def _earlier_corpora(cfg: MonoConfig) -> list[Path]:
     Raises:
         UserError: there is no corpus, one is of another language, or it is the output itself.
     """
-    several, found = is_crawl(cfg.lang), list[Path]()
+    several, corpora = is_crawl(cfg.lang), list[Path]()
     for folder in map(Path, cfg.against):
         if several:
             folders = sorted(each.parent for each in folder.glob(f"*/{manifest.FILE_NAME}"))
@@ -208,8 +208,8 @@ def _earlier_corpora(cfg: MonoConfig) -> list[Path]:
             lang = read_json(each / STATS).get("lang", "")
             if lang != (each.name if several else cfg.lang):
                 raise UserError(f"against={each}: a corpus of {lang or 'pairs'}", f"a corpus of {cfg.lang}")
-        found += folders
-    return found
+        corpora += folders
+    return corpora
 
 
 def _min_chars(stages: list[Stage]) -> int:

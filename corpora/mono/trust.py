@@ -1,4 +1,4 @@
-"""What may be expected of a corpus's language: its share of the crawl, and the rates of its identification."""
+"""Trust in the language of a corpus, from its share of the crawl and the rates of its identification."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def trust_of(build: Build) -> Trust | None:
 def _estimated(rates: Rates, routed: Path) -> dict[str, float]:
     """Return the likeliest share of each language in a crawl that was routed."""
     notes = ledger_from_json(read_json(routed / STATS)["ledger"]).notes
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for note, number in notes.items():
         if note.startswith(IDENTIFIED):
             base = note.removeprefix(IDENTIFIED).partition("_")[0]
-            found[base] = found.get(base, 0) + number
-    return rates.shares_of_found({name: number for name, number in found.items() if " " not in name})
+            numbers[base] = numbers.get(base, 0) + number
+    return rates.shares_of_found({name: number for name, number in numbers.items() if " " not in name})

@@ -341,8 +341,8 @@ def choose_dropped(
     Args:
         pair_files: what `find_pairs` wrote.
         sketches: what `sketch_shard` wrote, in the order of the shards.
-        out: file of `xling.corpora.common.slices`: for each document of a cluster its position in the shard, and in the
-            upper half the size of its cluster, 0 to drop it, or 1 to drop it since an earlier corpus has it.
+        out: file of `xling.corpora.common.slices`: for each document of a cluster its position in the shard. The
+            upper half has the size of its cluster, 0 to drop it, or 1 to drop it since an earlier corpus has it.
         cfg: settings.
         shingle_files: what `shingle_shard` wrote; needed if ``min_jaccard`` is set.
         memory_mb: limit of memory; pairs that do not fit are sorted on disk beside ``out``.
