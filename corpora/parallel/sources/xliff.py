@@ -18,6 +18,7 @@ _UNITS, _TEXTS = frozenset({"trans-unit", "segment"}), frozenset({"source", "seg
 _SKIPPED = frozenset(
     {"alt-trans", "note", "notes", "ignorable", "matches", "glossary", "originalData", "metadata"}
 )
+_INHERITED = frozenset({"file", "group", "unit", "trans-unit"})
 _NOT_TRANSLATED = frozenset({"new", "needs-translation", "initial"})
 _BREAKS = frozenset({"lb", "x-html-br", "fmt", "pb"})
 
@@ -37,7 +38,8 @@ class Xliff(UnitFile):
         """
         langs, doc, number = ["", ""], "", 0
         unit: dict[str, _Text] = {}
-        state, is_wanted, skipped = "", True, 0
+        state, skipped = "", 0
+        wanted = [True]
         text: _Text | None = None
         codes: list[list[str]] = []
         marks: list[str] = []
@@ -56,17 +58,19 @@ class Xliff(UnitFile):
                     langs[0] = attributes.get("srcLang") or attributes.get("source-language") or langs[0]
                     langs[1] = attributes.get("trgLang") or attributes.get("target-language") or langs[1]
                     doc = attributes.get("original", "") if name == "file" else ""
-                elif name in ("trans-unit", "unit") and kind == "start":
-                    is_wanted = attributes.get("translate") != "no"
+                if kind == "start" and name in _INHERITED:
+                    wanted.append(attributes.get("translate", "yes" if wanted[-1] else "no") != "no")
                 if name in _UNITS and kind == "start":
                     unit, state, number = {}, attributes.get("state", ""), number + 1
                 elif name in _UNITS and kind == "end":
                     yield from _units_of(
-                        path, f"{number}", unit, state if is_wanted else "no", langs, doc, ledger
+                        path, f"{number}", unit, state if wanted[-1] else "no", langs, doc, ledger
                     )
                 elif name in _TEXTS and kind == "start":
                     text, codes, marks = _Text(), [], []
                     unit[name] = text
+                    side = int(name == "target")
+                    langs[side] = langs[side] or attributes.get("xml:lang", "")
                     state = attributes.get("state", state) if name == "target" else state
                 elif name in _TEXTS and kind == "end":
                     text = None
@@ -87,6 +91,8 @@ class Xliff(UnitFile):
                     codes.append([shown, "\n" if is_break else ""])
                 elif text and name in _CODES and codes:
                     text.add(_mark(name, "".join(codes.pop())), marks[-1] if marks else "")
+                if kind == "end" and name in _INHERITED:
+                    wanted.pop()
 
 
 @dataclass
