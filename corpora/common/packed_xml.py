@@ -193,6 +193,7 @@ def epub_pages(path: Path) -> Iterator[tuple[str, bytes | None]]:
         )
         pages: dict[str, str] = {}
         order: list[str] = []
+        contents = set[str]()
         for kind, name, attributes in member_events(archive, package):
             if kind != "start":
                 continue
@@ -200,9 +201,11 @@ def epub_pages(path: Path) -> Iterator[tuple[str, bytes | None]]:
                 pages[attributes.get("id", "")] = attributes.get("href", "")
             elif name == "itemref" and attributes.get("linear") != "no":
                 order.append(attributes.get("idref", ""))
+            elif name == "reference" and attributes.get("type") == "toc":  # of EPUB 2
+                contents.add(attributes.get("href", "").partition("#")[0])
         locked = _locked_members(archive)
         for item in dict.fromkeys(order):  # a page stands once in a book
-            if item in pages:
+            if item in pages and pages[item] not in contents:
                 member = normpath(join(dirname(package), unquote(pages[item].partition("#")[0])))
                 is_there = member in archive.NameToInfo and member not in locked
                 yield member, read_member(archive, member) if is_there else None

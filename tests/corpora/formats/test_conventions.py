@@ -148,3 +148,47 @@ def test_descriptions_of_pictures_are_no_text_of_libreoffice(tmp_path: Path) -> 
     with zipfile.ZipFile(tmp_path / "a.odt", "w") as archive:
         archive.writestr("content.xml", content)
     assert texts(f"odt:{tmp_path}/a.odt") == ["Simba: Wanyama\nSimba analala chini ya mti."]
+
+
+NOTE_MARKS = {
+    "a book": '<sup><a epub:type="noteref" href="#f1">1</a></sup>',
+    "a book, by its style alone": '<a epub:type="noteref" class="raised" href="notes.xhtml#f1">12</a>',
+    "pandoc": '<a href="#fn1" class="footnote-ref" id="fnref1" role="doc-noteref"><sup>1</sup></a>',
+    "MediaWiki": '<sup id="cite_ref-1" class="reference"><a href="#cite_note-1">[1]</a></sup>',
+    "MediaWiki since 2024": '<sup class="reference"><a href="#c"><span class="cite-bracket">&#91;</span>1'
+    '<span class="cite-bracket">&#93;</span></a></sup>',
+    "Word's filtered HTML": '<a href="#_ftn1" name="_ftnref1"><sup>*</sup></a>',
+}
+
+
+def write_book(path: Path, page: str, contents: str) -> None:
+    package = (
+        '<package version="2.0"><manifest><item id="t" href="toc.xhtml"/><item id="p" href="p%201.xhtml"/></manifest>'
+        f'<spine><itemref idref="t"/><itemref idref="p"/></spine><guide>{contents}</guide></package>'
+    )
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("META-INF/container.xml", '<container><rootfile full-path="b/c.opf"/></container>')
+        archive.writestr("b/c.opf", package)
+        archive.writestr("b/toc.xhtml", "<html><body><h1>Yaliyomo</h1><p>Sura ya kwanza</p></body></html>")
+        archive.writestr("b/p 1.xhtml", page)
+
+
+@pytest.mark.parametrize("mark", NOTE_MARKS)
+def test_marks_of_footnotes_are_no_text(tmp_path: Path, mark: str) -> None:
+    kept = '<p>Eneo ni 10 km<sup>2</sup>, na <a href="#b">2</a> kati ya <sup><a href="x.html">TM</a></sup> ni mpya.</p>'
+    page = f"<html><body><p>Alikuwa na watoto watatu{NOTE_MARKS[mark]} nyumbani.</p>{kept}</body></html>"
+    write_book(tmp_path / "a.epub", page, "")
+    assert texts(f"epub:{tmp_path}/a.epub")[1].startswith(
+        "Alikuwa na watoto watatu nyumbani.\nEneo ni 10 km², na 2 kati ya TM ni mpya."
+    )
+    (tmp_path / "a.html").write_text(page, encoding="utf-8")
+    source = open_source(f"html:{tmp_path}/a.html", Context(lang="sw", extract="all"))
+    assert "watoto watatu nyumbani" in next(
+        doc.text for shard in source.shards() for doc in source.read(shard, Ledger())
+    )
+
+
+def test_the_contents_of_an_older_book_are_left_out(tmp_path: Path) -> None:
+    page = "<html><body><p>Siku moja walikwenda msituni kutafuta asali.</p></body></html>"
+    write_book(tmp_path / "a.epub", page, '<reference type="toc" href="toc.xhtml#top"/>')
+    assert texts(f"epub:{tmp_path}/a.epub") == ["Siku moja walikwenda msituni kutafuta asali."]
