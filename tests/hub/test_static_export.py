@@ -111,10 +111,12 @@ def test_programs_without_xling_compute_our_vectors(encoder: Path, exported: Pat
 def test_an_encoder_from_before_learned_weights_is_exported_without_them(
     encoder: Path, tmp_path: Path
 ) -> None:
-    old = shutil.copytree(encoder, tmp_path / "old")
-    tensors = load_file(old / encoder_files.WEIGHTS_FILE)
+    tensors = load_file(encoder / encoder_files.WEIGHTS_FILE)
     del tensors["weight_direction"]
-    save_file(tensors, old / encoder_files.WEIGHTS_FILE)
+    old = tmp_path / "old"
+    with manifest.publish(old, "pretrain static", {}, []) as made:
+        shutil.copyfile(encoder / encoder_files.CONFIG_FILE, made.path / encoder_files.CONFIG_FILE)
+        save_file(tensors, made.path / encoder_files.WEIGHTS_FILE)
     ours = encoder_files.load_encoder(old)
     assert not ours.weight_direction.any()
     assert not torch.equal(
