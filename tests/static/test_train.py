@@ -84,6 +84,19 @@ def test_latent_vectors_alone_bring_translations_together(corpus: Path, tmp_path
     assert float(encoder.table.pow(2).mean()) < 0.1
 
 
+def test_wide_vectors_start_from_few_latent_ones(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Latent vectors of all numbers took 14 GB for 512 of them."""
+    monkeypatch.setattr(train, "LATENT_DIM", 12)
+    cfg = training(corpus, tmp_path / "model", updates=0, minutes=0, start=LatentConfig())
+    assert train.run(cfg).counts["updates"] == 0
+    encoder = model.load_encoder(tmp_path / "model")
+    latent, new = encoder.table.split([12, 4], 1)
+    assert float(new.pow(2).mean().sqrt()) == pytest.approx(float(latent.pow(2).mean().sqrt()) / 2, rel=0.05)
+    assert accuracy(encoder) > 0.9
+
+
 def test_an_encoder_is_trained_further(corpus: Path, tmp_path: Path) -> None:
     train.run(training(corpus, tmp_path / "first", updates=60))
     start = LatentConfig(encoder=tmp_path / "first")
@@ -92,6 +105,13 @@ def test_an_encoder_is_trained_further(corpus: Path, tmp_path: Path) -> None:
     assert torch.allclose(first.table, second.table, atol=1e-3)
     assert torch.allclose(first.weight_direction, second.weight_direction, atol=1e-4)
     assert accuracy(second) > 0.9
+    wide = StaticConfig(dim=24, bits=10, sketch=0)
+    train.run(training(corpus, tmp_path / "wide", updates=1, lr=1e-6, start=start, model=wide))
+    widened = model.load_encoder(tmp_path / "wide")
+    assert torch.allclose(widened.table[:, :16], first.table, atol=1e-3)
+    old_size, new_size = (float(each.pow(2).mean().sqrt()) for each in widened.table.split([16, 8], 1))
+    assert new_size == pytest.approx(old_size / 2, rel=0.05)
+    assert accuracy(widened) > 0.5
     other = training(corpus, tmp_path / "third", start=start, model=StaticConfig(dim=8, bits=10, sketch=0))
     with pytest.raises(UserError, match=r"start\.encoder=.* has StaticConfig\(dim=16"):
         train.run(other)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -42,6 +42,8 @@ STAGE = "pretrain static"
 WARMUP_UPDATES = 50
 INITIAL_SCALE = 0.1
 """Root mean square that an initial table is scaled to."""
+LATENT_DIM = 192
+"""Most numbers of a vector that start from latent vectors, which take 28 GB for a thousand; the others start random."""
 ROTATION_BATCHES = 8
 """Number of updates whose texts tell where the student's vectors are before it learns from a teacher."""
 ROWS_PER_STEP = 4096
@@ -360,19 +362,30 @@ def _initial_weights(
     """
     if cfg.start.encoder:
         encoder = load_encoder(cfg.start.encoder)
-        if encoder.cfg != cfg.model:
+        if replace(encoder.cfg, dim=cfg.model.dim) != cfg.model or encoder.dim > cfg.model.dim:
             raise UserError(
                 f"start.encoder={cfg.start.encoder} has {encoder.cfg}, and this training has {cfg.model}",
-                "an encoder with the same model.* settings",
+                "an encoder with the same model.* settings, or with a smaller model.dim",
                 "give those of the encoder, or train without start.encoder",
             )
-        return encoder.table, encoder.weight_direction
+        padding = (0, cfg.model.dim - encoder.dim)
+        return _widen(encoder.table, cfg), F.pad(encoder.weight_direction, padding)
     if not cfg.start.rounds:
         return None, None
-    shape = (1 << cfg.model.bits, cfg.model.dim)
+    shape = (1 << cfg.model.bits, min(cfg.model.dim, LATENT_DIM))
     table = latent_table(sets, hashes, hash_ends, weights, shape, cfg.start, cfg.seed)
     used_rows = table[table.abs().sum(1) > 0]
-    return table.mul_(INITIAL_SCALE / used_rows.pow(2).mean().sqrt().clamp_min(1e-9)), None
+    return _widen(table.mul_(INITIAL_SCALE / used_rows.pow(2).mean().sqrt().clamp_min(1e-9)), cfg), None
+
+
+def _widen(table: Tensor, cfg: StaticTraining) -> Tensor:
+    """Return a table of ``model.dim`` columns: the given ones, then random ones of half their root mean square."""
+    num_new = cfg.model.dim - table.shape[1]
+    if not num_new:
+        return table
+    scale = float(table.pow(2).mean().sqrt()) / 2
+    new = torch.randn(len(table), num_new, generator=torch.Generator().manual_seed(cfg.seed))
+    return torch.cat([table, new.mul_(scale)], 1)
 
 
 def _train(
