@@ -2,8 +2,8 @@
 
 Files of a model: ``static.json`` (`StaticConfig`) and ``static.safetensors``. That has ``table``, rows by dim, in
 float16, or in int8 with ``scale``, float32, one factor a row. The words frequent enough to have a lower
-weight are there too (``frequent``, their hashes, and ``share``, their share of all words), and so is
-``weight_direction``, float32, from which the weights of all words are learned; older files lack it.
+weight are there too: ``frequent``, their hashes, and ``share``, their share of all words. The weights of all
+words are learned from ``weight_direction``, float32, which older files lack.
 """
 
 from __future__ import annotations
