@@ -13,7 +13,7 @@ import gc, importlib, os, pathlib, signal, sys, tempfile, traceback
 from contextlib import suppress
 from xling import cli
 
-moments, modules, words = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
+moments, stride, modules, words = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:]
 for module in modules.split(","):
     name, _, loads = module.partition(":")
     found = importlib.import_module(name)
@@ -49,7 +49,7 @@ for attempt in range(200):
     if not child:
         code = 99
         try:
-            code = run(attempt % moments + 2 if moments else 0)
+            code = run(attempt % moments * stride + 2 if moments else 0)
         except BaseException:
             traceback.print_exc()
         finally:
@@ -65,12 +65,13 @@ for attempt in range(200):
 """
 
 
-def attempts(words: Sequence[str], modules: str, moments: int = 0) -> tuple[int, int]:
+def attempts(words: Sequence[str], modules: str, moments: int = 0, stride: int = 1) -> tuple[int, int]:
     """Run a command until it is not killed, or once without ``moments``; the exit code and how often it was killed.
 
+    The first attempt dies at its second rename, each later one ``stride`` renames later; ``moments`` attempts are a round.
     ``modules`` are imported once for all attempts, with commas between them; ``module:function`` is called, too.
     """
-    command = [sys.executable, "-c", _ATTEMPTS, str(moments), modules, *words]
+    command = [sys.executable, "-c", _ATTEMPTS, str(moments), str(stride), modules, *words]
     ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     code, deaths = ended.stdout.splitlines()[-1].split()
     return int(code), int(deaths)
