@@ -84,13 +84,12 @@ def right_pages(
     if before < _MIN_MISFITS:
         return None
     readings = dict[str, tuple[str, str]]()
-    strange = {char for char in text if char > "\x7f"}
+    counts = {ord(char): text.count(char) for char in set(text) if char > "\x7f"}
     for pages, table in tables.items():
-        foreign = sum(
-            text.count(char) for char in strange if not _may_be(table.get(ord(char), char), letters)
-        )
+        changed = {point: table.get(point, chr(point)) for point in counts}
+        foreign = sum(counts[point] for point, new in changed.items() if not _may_be(new, letters))
         if foreign <= _MAX_LEFT * before:
-            readings.setdefault(text.translate(dict(table)), pages)
+            readings.setdefault(text.translate(changed), pages)
     left = {new: misfits(new, letters) for new in readings}
     gains = {new: _gain(text, new, letters, column) for new in readings if left[new] <= _MAX_LEFT * before}
     best = max(gains, key=lambda new: (gains[new] > 0, -left[new], round(gains[new], 1)), default="")
