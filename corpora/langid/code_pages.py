@@ -14,7 +14,7 @@ import itertools
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -208,8 +208,14 @@ class WrongCodePage:
         """Return the lines of one text or file, those that were read in another code page put right."""
         if self._column < 0 or not code_pages(self.lang):
             return list(lines)
-        mended = self._mend_together(lines)
-        suspects = [i for i, line in enumerate(mended) if self.is_suspect(line)]
+        # In their order: what is read of them may end before the last one.
+        suspect_lines = dict.fromkeys(filter(self.is_suspect, dict.fromkeys(lines)))
+        mended = self._mend_together(lines, suspect_lines)
+        suspects = [
+            i
+            for i, (line, old) in enumerate(zip(mended, lines, strict=True))
+            if (line in suspect_lines if line == old else self.is_suspect(line))
+        ]
         for first in range(0, len(suspects), _MAX_LINES_AT_ONCE):
             rows = suspects[first : first + _MAX_LINES_AT_ONCE]
             for row, text in zip(rows, self._mend_suspects([mended[i] for i in rows]), strict=True):
@@ -218,9 +224,8 @@ class WrongCodePage:
             return self._mend_few_letters("\n".join(mended)).split("\n")
         return mended
 
-    def _mend_together(self, lines: Sequence[str]) -> list[str]:
+    def _mend_together(self, lines: Sequence[str], suspects: Collection[str]) -> list[str]:
         """Return the lines, those with characters out of their place as the pages of the whole text have them."""
-        suspects = {line for line in lines if self.is_suspect(line)}
         if not suspects or self.lang.script in _EAST_ASIAN:
             return list(lines)
         pages = right_pages(suspects, self.letters, self._tables, self._column)
@@ -271,8 +276,8 @@ class WrongCodePage:
             return not languages.matches_script(text, self.lang) or (
                 self.lang.script in ("Cyrl", "Grek") and bool(_INNER_CAPITAL.search(text))
             )
-        others = {char for char in text if char > "\x7f"} - self.letters
-        return bool(others - _ANYWHERE) or bool(_SUSPECT.search(text))
+        strange = {char for char in set(text) if char > "\x7f"}
+        return bool(strange - self.letters - _ANYWHERE) or bool(_SUSPECT.search(text))
 
     def _mend_suspects(self, lines: Sequence[str]) -> list[str]:
         readings = [reading for number, line in enumerate(lines) for reading in self._readings(number, line)]
