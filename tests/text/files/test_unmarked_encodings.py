@@ -62,3 +62,19 @@ def test_other_text_with_such_signs_is_read(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.txt"
     path.write_text(f"{text}\n", encoding="utf-8")
     assert list(read_lines(path, Ledger())) == [text.encode()]
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"a\r\r\nb\r\r\n\r\r\nc\r\r\n", [b"a", b"b", b"", b"c"]),
+        (b"a\rb\r\rc\r\n", [b"a", b"b", b"", b"c"]),
+        (b"a\r\r", [b"a", b""]),
+    ],
+)
+def test_carriage_returns_before_a_line_end_are_part_of_it(
+    tmp_path: Path, data: bytes, lines: list[bytes]
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(data)
+    assert list(read_lines(path, Ledger())) == lines

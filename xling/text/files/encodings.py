@@ -22,6 +22,8 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+# Line feeds turned into CR LF twice give CR CR LF, which is one line end.
+_CR_BEFORE_END = re.compile(rb"\r+(?=\r\n)")
 _SINGLE_CR = re.compile(rb"\r(?!\n)")
 # Python's codec -> its name here, and iconv's.
 _NAMES = {
@@ -177,13 +179,14 @@ def utf8_chunks(
             is_first, every_cr = False, every_cr or b"\n" not in chunk
         if every_cr and (held or b"\r" in chunk):
             chunk = held + chunk
-            held = b"\r" if chunk.endswith(b"\r") else b""
-            chunk = _SINGLE_CR.sub(b"\n", chunk[: len(chunk) - len(held)])
+            held = chunk[len(chunk.rstrip(b"\r")) :]
+            chunk = _CR_BEFORE_END.sub(b"", chunk[: len(chunk) - len(held)])
+            chunk = _SINGLE_CR.sub(b"\n", chunk)
         yield chunk if type(raw) is bytes else type(raw)(chunk)
     if decoder is not None and (rest := decoder.decode(b"", True)):  # half a character
-        yield held + rest.encode("utf-8", "replace")
+        yield held.replace(b"\r", b"\n") + rest.encode("utf-8", "replace")
     elif held:
-        yield b"\n"
+        yield b"\n" * len(held)
     if decoder is None and legacy:
         watch.judge(at_end=True)
 
