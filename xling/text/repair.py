@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import html
 import re
+import unicodedata
 from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from typing import TYPE_CHECKING
@@ -61,6 +62,7 @@ _COMMON_FIRST_BYTES, _CLOSING_MARKS = frozenset("ÃÂâÐÑØÙÄÅàïð"), fro
 _EAST_ASIAN = frozenset({"Jpan", "Kore", "Hani", "Hans", "Hant"})
 # Capitals inside words in Windows-1252 are small letters in Latin-9: ``Ã€`` is À or ä.
 _LATIN_9 = re.compile("[a-z]Ã[€ŠšŽžŒœ]")
+_WESTERN = re.compile("[À-ÖØ-öø-ÿ]")
 _A_GRAVE = re.compile("Ã(?= )")  # à, whose second byte is a no-break space that became a space
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -125,10 +127,16 @@ def decode_mojibake(text: str, scripts: Collection[str] = ()) -> str:
             decoded_text = _decode_whole(decoded_text, codec, scripts)
         if scripts:
             decoded_text = _decode_sequences(decoded_text, scripts)
-        if decoded_text == text:
+        if decoded_text == text or _is_of_western_letters(decoded_text):
             break
         text = decoded_text
     return text
+
+
+def _is_of_western_letters(text: str) -> bool:
+    """Return whether most letters have accents: a text in another script that was no UTF-8, such as ``Â äâóõ``."""
+    num = len(_WESTERN.findall(text))
+    return num > 1 and num * 2 > sum(map(str.isalpha, text))
 
 
 @cache
@@ -185,6 +193,10 @@ def _decode_sequences(text: str, scripts: Collection[str]) -> str:
             decoded_text = bytes(_BYTE_OF_CHARACTER[char] for char in match[0]).decode("utf-8")
         except UnicodeDecodeError:
             return match[0]
+        if (
+            "Latn" not in scripts and "\u017f" < decoded_text < "\u0300"
+        ):  # letters that other scripts stand beside
+            return match[0]
         return decoded_text if _has_expected_scripts(decoded_text, scripts) else match[0]
 
     return _A_GRAVE.sub("à", _UTF8_SEQUENCE.sub(decoded, text))
@@ -212,7 +224,7 @@ def _decode_whole(
 
 
 def _is_out_of_place(text: str, decoded_text: str) -> bool:
-    """Whether each letter beyond ASCII of a decoded text was a sign, a capital or a strange letter inside a word.
+    """Whether each letter beyond ASCII of a decoded text was a sign, capital or strange inside a word.
 
     ``lieĂź`` and ``pi├╣`` are, so a few letters of such a kind are enough.
     """
@@ -222,16 +234,22 @@ def _is_out_of_place(text: str, decoded_text: str) -> bool:
             places.append((before, text[at], char))
         at += len(char.encode("utf-8"))
     return all(
-        before.islower()
-        and before.isascii()
-        and not first.islower()
-        and first not in _CLOSING_MARKS
-        and languages.script_of(char) == "Latn"
+        "\u2010" <= char <= "\u2027"  # quotes and dashes, of three bytes
+        or (first in "├┬" and before.isalnum())
+        or (
+            before.islower()
+            and before.isascii()
+            and not first.islower()
+            and first not in _CLOSING_MARKS
+            and languages.script_of(char) == "Latn"
+        )
         for before, first, char in places
     )
 
 
 def _has_expected_scripts(text: str, scripts: Collection[str]) -> bool:
+    if any(unicodedata.category(char) in ("Cn", "Co") for char in text if char > "\u2fff"):
+        return False
     if not scripts:
         return True
     letter_scripts = {
