@@ -88,6 +88,7 @@ class EncoderBackend:
             self.digest = hashlib.sha256(f"{self.digest} {each}".encode()).hexdigest()
         self._int8_copy: tuple[tune.TunedModel, tune.TunedModel] | None = None
         self._generator = TextGenerator(ckpt, search or Search(), random_init)
+        self.control_seed = 1  # of the weights that sentence vectors of the control come from
         self._embedder: tuple[EncoderModel, list[str], Any, SentenceHead | None] | None = None
 
     def fit(
@@ -265,7 +266,7 @@ class EncoderBackend:
     def _load_embedder(self) -> tuple[EncoderModel, list[str], Any, SentenceHead | None]:
         """Return the encoder, its languages, its tokenizer, and how it makes sentence vectors if it says so."""
         if self._embedder is None:
-            torch.manual_seed(1)
+            torch.manual_seed(self.control_seed)
             model, langs = model_weights.load_model(self.ckpt, random_init=self.random_init)
             if self.int8:
                 quantise(model.encoder)
