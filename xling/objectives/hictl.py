@@ -4,7 +4,8 @@ Sentence level: the pooled vectors of x and of its translation y must identify e
 sentences of the batch, in both directions. The unchanged negatives r are joined by harder ones, moved towards
 the query q: ``q + lambda (r - q)`` with ``lambda = (d+ / d-) ^ zeta`` if a negative is farther than the
 positive (d- > d+). Here d are distances, and ``zeta`` is .9 times the mean over the last 100 batches of e^-loss, the
-probability of the right choice. As the model gets better, the negatives get harder; batches before the first count as 0.
+probability of the right choice. As the model gets better, the negatives get harder. Batches before the first one
+count as 0.
 
 Word level: the vector of the pair, the mean of both, must prefer the words of the two sentences to words
 drawn from the vocabulary by frequency in the batch's other sentences.
@@ -139,7 +140,9 @@ class Hictl(Objective):
     def after_update(self, model: Any) -> None:
         """Note the probabilities of the update's batches in all processes, in the order of the batches."""
         heads: Projections = model.extras["hictl"]
-        placed = [torch.stack([probability.new_tensor(index), probability]) for index, probability in heads.pending]
+        placed = [
+            torch.stack([probability.new_tensor(index), probability]) for index, probability in heads.pending
+        ]
         rows = of_all_processes(torch.stack(placed) if placed else heads.recent.new_zeros(0, 2).float())
         ordered = rows[rows[:, 0].argsort(stable=True), 1]
         heads.recent.copy_(torch.cat([heads.recent, ordered])[-RECENT:])
