@@ -112,11 +112,13 @@ def test_an_evaluation_beside_its_control(pretrained: Path, tmp_path: Path) -> N
     "setting", [{"layer_decay": 0.5}, {"text_features": "concat"}, {"pair_features": "match"}]
 )
 def test_settings_of_a_head_change_nothing(setting: dict[str, Any]) -> None:
-    cfg = EvalConfig(fit=FitConfig(text_to_text=True, **setting))
+    cfg = EvalConfig((), Path("out"), fit=FitConfig(text_to_text=True, **setting))
     with pytest.raises(UserError, match=next(iter(setting))):
         unused.check_fit(cfg, [suites()["sib200"]], [])
 
 
 def test_suites_without_classes_are_refused() -> None:
     with pytest.raises(UserError, match="text_to_text=true"):
-        unused.check_fit(EvalConfig(fit=FitConfig(text_to_text=True)), [suites()["udpos"]], [])
+        unused.check_fit(
+            EvalConfig((), Path("out"), fit=FitConfig(text_to_text=True)), [suites()["udpos"]], []
+        )
