@@ -354,7 +354,7 @@ def _label_lines(
     return lines + _doubtful_lines(labels, total)
 
 
-_MISSING = frozenset("na nan null none n/a unknown ?".split())
+_MISSING = frozenset(["na", "nan", "null", "none", "n/a", "unknown", "?"])
 """What programs write in lower case for a label that is missing."""
 _LISTED = re.compile(r"[,;|]\s*")
 

@@ -139,7 +139,7 @@ def no_column(path: Path, column: str, names: Sequence[str]) -> UserError:
 
 _LANGUAGE_NAMES = ("lang", "language", "lang_code", "language_code", "locale")
 _SPLIT_NAMES = ("split", "set", "subset", "partition", "fold")
-_SPLITS = frozenset("train training dev valid validation val test testing".split())
+_SPLITS = frozenset(["train", "training", "dev", "valid", "validation", "val", "test", "testing"])
 
 
 def check_unread(path: Path, cells: Mapping[str, Sequence[Any]]) -> None:
