@@ -15,6 +15,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -257,7 +258,7 @@ def model_name(model: Path | None) -> str:
 
 def built_in() -> Rates:
     """Return the rates of the built-in ensemble (``benchmarks/langid.py``)."""
-    return load(Path(__file__).with_name(FILE_NAME))
+    return load(Path(str(files(__package__) / FILE_NAME)))
 
 
 @cache

@@ -106,7 +106,7 @@ class LangId(Stage):
             raise UserError(f"prior: {sum(self.prior.values()):g} in all", "shares that add up to at most 1")
         if not 0 < self.precision < 1:
             raise UserError(f"precision={self.precision}", "a share above 0 and below 1")
-        if self.prior and self.measured is None:
+        if self.prior and self.rates is None and self.model is not None:
             raise UserError(
                 f"a prior without rates of false positives of {self.model}",
                 "settings.langid.rates=DIR/rates.json",

@@ -30,7 +30,7 @@ class I18n(TwoFiles):
     def texts(path: Path, ledger: Ledger) -> Texts:
         """Return key -> text; the keys of nested objects are joined by dots, and numbers and facts of ARB left out.
 
-        The code of a language above all keys, as of Rails, is no part of them.
+        The code of a language above all keys, as of Rails, does not belong to them.
 
         Raises:
             UserError: the file is too large, no JSON object in UTF-8 or UTF-16, or holds no text.
