@@ -81,14 +81,7 @@ class Xliff(UnitFile):
                     elif marks:
                         marks.pop()
                 elif text and name in _CODES and kind == "start":
-                    shown = (
-                        attributes.get("equiv-text")
-                        or attributes.get("equiv")
-                        or attributes.get("disp")
-                        or ""
-                    )
-                    is_break = attributes.get("ctype") in _BREAKS or attributes.get("subType") == "xlf:lb"
-                    codes.append([shown, "\n" if is_break else ""])
+                    codes.append(_shown(attributes))
                 elif text and name in _CODES and codes:
                     text.add(_mark(name, "".join(codes.pop())), marks[-1] if marks else "")
                 if kind == "end" and name in _INHERITED:
@@ -106,6 +99,13 @@ class _Text:
         self.parts.append(text)
         if segment:
             self.segments.setdefault(segment, []).append(text)
+
+
+def _shown(attributes: dict[str, str]) -> list[str]:
+    """Return the text that stands for a code, and a line break where it is one."""
+    text = attributes.get("equiv-text") or attributes.get("equiv") or attributes.get("disp") or ""
+    is_break = attributes.get("ctype") in _BREAKS or attributes.get("subType") == "xlf:lb"
+    return [text, "\n" if is_break else ""]
 
 
 def _mark(name: str, content: str) -> str:
