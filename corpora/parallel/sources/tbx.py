@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from xling.corpora.common.safe_xml import events, open_xml
+from xling.corpora.common.xml_units import DAMAGED, unit_events
 from xling.corpora.parallel.sources import PAIR_SOURCES
 from xling.corpora.parallel.sources.units import Unit, UnitFile
 from xling.text.document import Ledger
@@ -25,27 +25,30 @@ class Tbx(UnitFile):
         """Yield the entries of a file; one without a term is damaged.
 
         Raises:
-            UserError: the file is damaged.
+            UserError: no entry of the file is whole.
         """
         terms: dict[str, str] = {}
         lang, number = "", 0
         parts: list[str] | None = None
-        with open_xml(path) as handle:
-            for kind, name, attributes in events(handle, str(path), {"term"}):
-                if kind == "text":
-                    if parts is not None:
-                        parts.append(name)
-                elif name in _ENTRIES and kind == "start":
-                    terms, number = {}, number + 1
-                elif name in _ENTRIES:
-                    yield f"{number}", terms or None, ""
-                elif name in _LANGS and kind == "start":
-                    lang = (attributes.get("xml:lang") or attributes.get("lang") or "").lower()
-                elif name == "term" and kind == "start":
-                    parts = []
-                elif name == "term" and parts is not None:
-                    term, parts = " ".join("".join(parts).split()), None
-                    if lang in terms:
-                        ledger.count_event(SYNONYMS)
-                    elif term:
-                        terms[lang] = term
+        entries = unit_events(path, _ENTRIES, frozenset({"martif", "tbx"}), frozenset({"term"}))
+        for kind, name, attributes in entries:
+            if kind == DAMAGED:
+                number += 1
+                yield f"{number}", None, ""
+            elif kind == "text":
+                if parts is not None:
+                    parts.append(name)
+            elif name in _ENTRIES and kind == "start":
+                terms, number = {}, number + 1
+            elif name in _ENTRIES:
+                yield f"{number}", terms or None, ""
+            elif name in _LANGS and kind == "start":
+                lang = (attributes.get("xml:lang") or attributes.get("lang") or "").lower()
+            elif name == "term" and kind == "start":
+                parts = []
+            elif name == "term" and parts is not None:
+                term, parts = " ".join("".join(parts).split()), None
+                if lang in terms:
+                    ledger.count_event(SYNONYMS)
+                elif term:
+                    terms[lang] = term
