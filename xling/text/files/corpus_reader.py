@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from xling.core.errors import UserError
+from xling.core.language_tags import language_of
 from xling.core.output.manifest import check_as_published
 from xling.text.files.compressed import (
     DAMAGE_ERRORS,
@@ -134,7 +135,7 @@ def text_lines(
 def _not_utf8(name: str, number: int, error: UnicodeDecodeError) -> UserError:
     given = f"{name} line {number}: byte 0x{error.object[error.start]:02x} at {error.start} is not UTF-8"
     around = error.object[max(0, error.start - _SAMPLE_BYTES) : error.start + _SAMPLE_BYTES]
-    if encoding := guess_encoding(around):
+    if encoding := guess_encoding(around, _lang_of(Path(name))):
         refused = refusal(Path(name), encoding)
         given += refused.given.partition("is not UTF-8")[2]
         return UserError(given, refused.valid, refused.fix)
@@ -143,6 +144,14 @@ def _not_utf8(name: str, number: int, error: UnicodeDecodeError) -> UserError:
         "UTF-8 text",
         f"convert it with iconv; if it is damaged UTF-8: iconv -c -f UTF-8 -t UTF-8 {Path(name).name}",
     )
+
+
+def _lang_of(path: Path) -> str:
+    """Return the language that a file is named by, such as ``talks.cs`` or ``talks.cs.gz``; "" for none."""
+    for suffix in reversed(path.suffixes[-2:]):
+        if language := language_of(suffix[1:]):
+            return language.code
+    return ""
 
 
 def read_documents(paths: Iterable[str]) -> Iterator[list[str]]:
