@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import cache
 
 from xling.core.package_tables import load_table
@@ -11,7 +10,10 @@ _TABLE = load_table(__package__, "alphabets.yaml")
 _PRINT = frozenset("‘’“”„‚…–—•«»‹›°§€£©®™·¡¿\u00a0")
 _MIN_SHARE = 0.9  # of the characters beyond ASCII
 _MARGIN = 0.002  # by which a less usual page has to be better
-_COST_OF_CAPITAL = 0.5
+_WORTH_OF_CAPITAL, _WORTH_OF_MARK = (
+    0.5,
+    0.95,
+)  # beside a letter: of one behind a small letter, of a mark of print
 
 
 @cache
@@ -42,16 +44,15 @@ def page_of(sample: bytes, lang: str) -> str:
 def _share(text: str, letters: frozenset[str]) -> float:
     """Return the share of the characters beyond ASCII that are letters of an alphabet, or marks of print around words.
 
-    A capital behind a small letter counts half.
+    A capital behind a small letter counts half, a mark a little less than a letter.
     """
-    found = Counter[str]()
+    num, good = 0, 0.0
     for before, char, after in zip(f" {text}", text, f"{text[1:]} ", strict=False):
         if char < "\x80":
             continue
-        is_inside = before.isalpha() and after.isalpha()
-        is_capital = char.isupper() and before.islower()
-        good = char in letters or (char in _PRINT and (not is_inside or char == "’"))
-        found["all"] += 1
-        found["good"] += good
-        found["capital"] += good and is_capital
-    return (found["good"] - _COST_OF_CAPITAL * found["capital"]) / max(1, found["all"])
+        num += 1
+        if char in letters:
+            good += _WORTH_OF_CAPITAL if char.isupper() and before.islower() else 1
+        elif char in _PRINT and (char == "’" or not (before.isalpha() and after.isalpha())):
+            good += _WORTH_OF_MARK
+    return good / max(1, num)
