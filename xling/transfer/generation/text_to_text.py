@@ -79,10 +79,10 @@ class TextToText:
 
     def predict(
         self, weights: Weights, suite: TaskShape, task: Task, rows: Sequence[LabelledRow], lang: str
-    ) -> list[str | None]:
-        """Write the class of each row; None where the text is no class."""
+    ) -> list[str]:
+        """Write the class of each row; empty where the text is no class."""
         written = self.generator.predict(weights, task, as_texts(suite, task, rows), lang, self.lang)
-        answers = [text if text in self.labels else None for text in written]
-        if lost := answers.count(None):
+        answers = [text if text in self.labels else "" for text in written]
+        if lost := answers.count(""):
             tell(f"xling: {suite.name} {lang}: {lost} of {len(rows)} outputs are no class, and wrong")
         return answers
