@@ -37,8 +37,8 @@ class Arch(Part):
             ("positions", "learnt"), ("attention", "global"), ("pre_norm", False), ("lang_adapter", 0),
             ("compile", False),
         ):  # fmt: skip
-            if (found := getattr(cfg, name)) != wanted:
-                raise UserError(f"model.arch={value} with model.{name}={found}", f"model.{name}={wanted}")
+            if (given := getattr(cfg, name)) != wanted:
+                raise UserError(f"model.arch={value} with model.{name}={given}", f"model.{name}={wanted}")
 
     def attach(self, side: Any, value: str) -> None:
         """Put LSTMs in place of an encoder's layers and take its positions away; a decoder stays as it is."""
