@@ -81,7 +81,7 @@ def test_what_is_no_name_of_a_class_is_no_answer(
     generator: Any = SimpleNamespace(predict=lambda *_: written)
     answers = TextToText(generator, "en", NAMES).predict({}, suite(), TASKS["classify"], rows(4), "th")
     assert answers == ["river", "", "", "stone"]
-    assert "own th: 2 of 4 outputs name none of the classes" in "".join(capsys.readouterr())
+    assert "own th: 2 of 4 outputs name no class, and are wrong" in "".join(capsys.readouterr())
 
 
 def test_a_class_that_the_vocabulary_cannot_write_is_refused(pretrained: Path) -> None:

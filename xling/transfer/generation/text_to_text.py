@@ -85,6 +85,6 @@ class TextToText:
         answers = [text if text in self.labels else "" for text in written]
         if lost := answers.count(""):
             tell(
-                f"xling: {suite.name} {lang}: {lost} of {len(rows)} outputs name none of the classes, which counts as wrong"
+                f"xling: {suite.name} {lang}: {lost} of {len(rows)} outputs name no class, and are wrong"
             )
         return answers
