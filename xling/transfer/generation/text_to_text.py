@@ -84,7 +84,5 @@ class TextToText:
         written = self.generator.predict(weights, task, as_texts(suite, task, rows), lang, self.lang)
         answers = [text if text in self.labels else "" for text in written]
         if lost := answers.count(""):
-            tell(
-                f"xling: {suite.name} {lang}: {lost} of {len(rows)} outputs name no class, and are wrong"
-            )
+            tell(f"xling: {suite.name} {lang}: {lost} of {len(rows)} outputs name no class, and are wrong")
         return answers
