@@ -403,7 +403,11 @@ _Scored = tuple[float, Reading]
 
 def _inner_capitals(text: str) -> int:
     """How many capitals follow a small letter."""
-    return sum(char.isupper() and before.islower() for before, char in itertools.pairwise(text))
+    # Words of small letters, or with a capital first, have none: these are told at once.
+    words = [word for word in text.split() if not (word.islower() or word.istitle())]
+    return sum(
+        char.isupper() and before.islower() for word in words for before, char in itertools.pairwise(word)
+    )
 
 
 def _reread(line: str, right: str) -> str:

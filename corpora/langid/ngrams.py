@@ -74,6 +74,16 @@ class SortedHashes:
         return places, self._hashes[places] == asked
 
 
+def largest(values: Float64[np.ndarray, "rows columns"], num: int) -> Int64[np.ndarray, "rows num"]:
+    """Return the columns of the largest values of each row, largest first; of equal ones the first comes first."""
+    lowest = np.partition(values, -num, axis=1)[:, -num]
+    rows, columns = np.nonzero(values >= lowest[:, None])
+    order = np.lexsort((-values[rows, columns], rows))
+    starts = np.searchsorted(rows, np.arange(len(values)))
+    found: NDArray[np.int64] = columns[order][starts[:, None] + np.arange(num)]
+    return found
+
+
 def grams(text: str) -> dict[int, UInt32[np.ndarray, " num_grams"]]:
     """Return hashes of the n-grams of each order, ``(num_grams,)`` uint32, of lower-cased NFC words."""
     return {order: hashes for order, (hashes, _) in grams_of_texts([text]).items()}
@@ -249,7 +259,7 @@ class NgramModel:
         exponents = _SHARPNESS * np.sqrt(num_grams)[:, None] * (scores - scores.max(axis=1, keepdims=True))
         shares = np.exp(exponents)
         shares /= shares.sum(axis=1, keepdims=True)
-        best = np.argsort(-shares, axis=1, kind="stable")[:, :max_langs]
+        best = largest(shares, min(max_langs, len(self.langs)))
         values = np.take_along_axis(shares, best, axis=1).tolist()
         return [
             [(self.langs[i], share) for i, share in zip(chosen, row, strict=True)]

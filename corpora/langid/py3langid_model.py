@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
+from xling.corpora.langid.ngrams import largest
+
 _NUM_BYTES = 256
 
 
@@ -82,7 +84,7 @@ class ArrayIdentifier(LanguageIdentifier):
             scores[:, again] = 0.0
         # A label that stands there again is taken once.
         num = max_langs + len(self._alias_pairs)
-        places = np.argsort(-scores, axis=1, kind="stable")[:, :num]
+        places = largest(scores, min(num, len(self.nb_classes)))
         answers = []
         for row, values in zip(
             places.tolist(), np.take_along_axis(scores, places, axis=1).tolist(), strict=True

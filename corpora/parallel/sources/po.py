@@ -27,6 +27,11 @@ from xling.text.files.compressed import MAX_CELL_BYTES
 MAX_MESSAGES = 1 << 20
 """Of a catalogue, which is held in memory with about a kilobyte for each."""
 _PLURAL, _MANY = re.compile(r"plural\s*=\s*([^;]+)"), 100
+_DAMAGE = (OSError, ValueError, IndexError, KeyError)
+_NEXT_MESSAGE = re.compile(r'(?<=")\n(?=#|msgid |msgctxt )')
+# polib takes these for line ends: characters of private use stand for them meanwhile.
+_HIDDEN = {ord(char): f"{chr(0xF0000 + ord(char))}" for char in "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"}
+_SHOWN = {ord(hidden): chr(code) for code, hidden in _HIDDEN.items()}
 _CHARSET = re.compile(rb"charset=([\w.:-]+)")
 
 
@@ -49,7 +54,7 @@ def _rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row]:
     Raises:
         UserError: the file is not a catalogue, in another charset than it says, or in none of the languages.
     """
-    catalogue = read_catalogue(path)
+    catalogue = read_catalogue(path, ledger)
     lang = catalogue.metadata.get("Language", "").strip()
     is_turned = bool(lang) and not fit(lang, context.tgt) and bool(fit(lang, context.src))
     if lang and not is_turned and not fit(lang, context.tgt):
@@ -67,7 +72,7 @@ def _rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row]:
                 plural[form if form < len(plural) else default] for form, default in ((one, 0), (many, -1))
             )
             pairs = list(dict.fromkeys([(entry.msgid, singular), (entry.msgid_plural, others)]))
-        for source, target in pairs:
+        for source, target in ((text.translate(_SHOWN) for text in pair) for pair in pairs):
             reason = ""
             if entry.obsolete or entry.fuzzy:
                 reason = UNFINISHED
@@ -94,8 +99,8 @@ def _forms(rule: str) -> tuple[int, int]:
         return 0, MAX_MESSAGES
 
 
-def read_catalogue(path: Path) -> Any:
-    """Return the messages of a file.
+def read_catalogue(path: Path, ledger: Ledger) -> Any:
+    """Return the messages of a file; those that are damaged are dropped.
 
     Raises:
         UserError: no catalogue of messages, damaged, or polib is not installed.
@@ -112,20 +117,52 @@ def read_catalogue(path: Path) -> Any:
     stated = _CHARSET.search(data)
     charset = stated[1].decode("ascii") if stated and stated[1] != b"CHARSET" else "utf-8"
     try:
-        text = data.decode(charset)
-    except (LookupError, UnicodeError):
+        text = data.decode(charset, "replace")
+    except LookupError:
+        text = "\ufffd"
+    # Damage costs the messages that it is in; a catalogue in another charset is refused.
+    num_bad = text.count("\ufffd") - data.count("\ufffd".encode())
+    if num_bad > 0 and 2 * num_bad >= sum(map(_is_beyond_ascii, text)):
         raise UserError(
             f"{path} is not in {charset}, as it says or should be",
             "a catalogue in the charset of its header, or UTF-8",
             f"convert it: msgconv -t UTF-8 {path}",
-        ) from None
+        )
+    text = text.translate(_HIDDEN)
     try:
+        if num_bad > 0:
+            raise ValueError("bytes that cannot be decoded")
         catalogue = polib.pofile(text if text.strip() else "\n", check_for_duplicates=False)
-    except (OSError, ValueError, IndexError, KeyError) as error:
-        said = str(error).replace(text, "")[:200]
-        raise UserError(
-            f"{path} is not a catalogue of gettext: {said}", "a .po file", "check it: msgfmt -c"
-        ) from None
+    except _DAMAGE as error:
+        catalogue = _whole_messages(polib, text, path, ledger)
+        if not catalogue:
+            said = str(error).replace(text, "")[:200]
+            raise UserError(
+                f"{path} is not a catalogue of gettext: {said}", "a .po file", "check it: msgfmt -c"
+            ) from None
     if not catalogue:
         raise UserError(f"{path} holds no message", "a .po file with msgid and msgstr", "check the file")
+    return catalogue
+
+
+def _is_beyond_ascii(char: str) -> bool:
+    return char > "\x7f"
+
+
+def _whole_messages(polib: Any, text: str, path: Path, ledger: Ledger) -> Any:
+    """Return the messages of a damaged catalogue that can be read by themselves; the others are dropped."""
+    catalogue = polib.POFile()
+    blocks = [block for block in re.split(r"\n[ \t\r]*\n", text) if "msgid" in block]
+    # A message without a blank line before it begins at its msgid or its comments.
+    messages = [message for block in blocks for message in _NEXT_MESSAGE.split(block)]
+    for number, message in enumerate(messages):
+        try:
+            if "\ufffd" in message:
+                raise ValueError(message)
+            read = polib.pofile(f"{message}\n", check_for_duplicates=False)
+        except _DAMAGE:
+            drop_row(ledger, "malformed", f"{path}/{number}", message[:1000])
+            continue
+        catalogue.metadata.update(read.metadata)
+        catalogue.extend(read)
     return catalogue

@@ -55,7 +55,7 @@ def suite(kind: str = "classify") -> Any:
 def test_a_row_is_its_suite_and_its_named_texts() -> None:
     (row, *_) = as_texts(suite("pair"), TASKS["pair"], rows(2, "pair"))
     assert row.fields == {"text": "own: text_a: sea 0 text_b: a sea"} and row.label == "river"
-    with pytest.raises(UserError, match="whose answers are no classes"):
+    with pytest.raises(UserError, match="whose answers are not classes"):
         as_texts(suite("tag"), TASKS["tag"], [])
 
 
@@ -80,8 +80,8 @@ def test_what_is_no_name_of_a_class_is_no_answer(
     written = ["river", "River", "river stone", "stone"]
     generator: Any = SimpleNamespace(predict=lambda *_: written)
     answers = TextToText(generator, "en", NAMES).predict({}, suite(), TASKS["classify"], rows(4), "th")
-    assert answers == ["river", None, None, "stone"]
-    assert "own th: 2 of 4 outputs are no class, and wrong" in "".join(capsys.readouterr())
+    assert answers == ["river", "", "", "stone"]
+    assert "own th: 2 of 4 outputs name no class, and are wrong" in "".join(capsys.readouterr())
 
 
 def test_a_class_that_the_vocabulary_cannot_write_is_refused(pretrained: Path) -> None:

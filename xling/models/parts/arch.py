@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from xling.core.commands.stage_type import load
 from xling.core.errors import UserError
 from xling.models.model_setting import setting
 from xling.models.parts import PARTS, Part
@@ -37,44 +38,10 @@ class Arch(Part):
             ("positions", "learnt"), ("attention", "global"), ("pre_norm", False), ("lang_adapter", 0),
             ("compile", False),
         ):  # fmt: skip
-            if (found := getattr(cfg, name)) != wanted:
-                raise UserError(f"model.arch={value} with model.{name}={found}", f"model.{name}={wanted}")
+            if (given := getattr(cfg, name)) != wanted:
+                raise UserError(f"model.arch={value} with model.{name}={given}", f"model.{name}={wanted}")
 
     def attach(self, side: Any, value: str) -> None:
-        """Put LSTMs in place of an encoder's layers and take its positions away; a decoder stays as it is."""
-        from torch import nn
-
+        """Put LSTMs in place of an encoder's layers; a decoder stays as it is."""
         if hasattr(side, "tokens"):
-            side.positions = None
-            side.layers = nn.ModuleList(
-                _layer(side.cfg.dim, side.cfg.dropout) for _ in range(side.cfg.layers)
-            )
-
-
-def _layer(dim: int, rate: float) -> Any:
-    import torch
-    from torch import nn
-    from torch.nn.utils import rnn
-
-    from xling.models.network.blocks import sequence_lengths
-    from xling.models.network.dropout import dropout
-
-    class BiLSTM(nn.Module):
-        """(N, D) of packed sequences -> (N, D), each half having read one way."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.lstm, self.dropout = nn.LSTM(dim, dim // 2, bidirectional=True), rate
-            self.adapters = nn.ModuleDict()
-
-        def forward(self, x: Any, how: Any) -> Any:
-            if how.causal or how.sees is not None:
-                raise UserError(
-                    "model.arch=bilstm with an objective that hides tokens of a text from others",
-                    "mmlm, tlm, translation or another whose tokens see all of their text",
-                )
-            sequences = rnn.pack_sequence(x.split(sequence_lengths(how.runs)), enforce_sorted=False)
-            states = torch.cat(rnn.unpack_sequence(self.lstm(sequences)[0]))
-            return dropout(states, self.dropout, self.training)
-
-    return BiLSTM()
+            load("xling.models.network.lstm:replace_layers")(side)

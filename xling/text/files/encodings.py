@@ -15,6 +15,7 @@ from pathlib import Path
 
 from xling.core import languages
 from xling.core.errors import UserError
+from xling.text.files.alphabets import page_of
 
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -49,6 +50,19 @@ _NAMES = {
     "cp1255": ("Windows-1255", "CP1255"),
     "cp1256": ("Windows-1256", "CP1256"),
     "cp874": ("Windows-874 (TIS-620)", "CP874"),
+    "cp437": ("DOS code page 437", "CP437"),
+    "mac_latin2": ("Mac OS Central European", "MAC-CENTRALEUROPE"),
+    "iso8859_3": ("ISO 8859-3 (Latin-3)", "ISO-8859-3"),
+    "iso8859_4": ("ISO 8859-4 (Latin-4)", "ISO-8859-4"),
+    "iso8859_7": ("ISO 8859-7", "ISO-8859-7"),
+    "iso8859_10": ("ISO 8859-10 (Latin-6)", "ISO-8859-10"),
+    "iso8859_14": ("ISO 8859-14 (Latin-8)", "ISO-8859-14"),
+    "iso8859_16": ("ISO 8859-16 (Latin-10)", "ISO-8859-16"),
+    "cp775": ("DOS code page 775", "CP775"),
+    "cp855": ("DOS code page 855", "CP855"),
+    "cp869": ("DOS code page 869", "CP869"),
+    "ptcp154": ("PT154", "PT154"),
+    "kz1048": ("KZ-1048", "RK1048"),
     "gb18030": ("GBK or GB 18030", "GB18030"),
     "big5hkscs": ("Big5", "BIG5-HKSCS"),
     "cp932": ("Shift JIS", "CP932"),
@@ -359,6 +373,8 @@ def guess_encoding(sample: bytes, lang: str = "") -> str:
     if encoding := unmarked_utf(sample):
         return encoding
     language = languages.get(lang) if lang else None
+    if language and (page := page_of(sample[:_SAMPLE_BYTES], language.code)):
+        return page
     special = [name for name, langs in _OF_LANGS.items() if language and language.code in langs]
     script = language.script if language else ""
     scripts = [script] if script in _OF_SCRIPTS else []

@@ -1,7 +1,7 @@
 """Classes as texts: a model with a decoder learns to write the name of a class (T5, mT5).
 
 A row becomes ``suite: field: text field: text``. An answer is right if it is the name of the class, character by
-character; what is no name of a class is no answer, and wrong. The names are those of the training language, so the
+character; any other text is an empty answer, and wrong. The names are those of the training language, so the
 decoder starts with the token of that language, whatever the language of a row.
 
 Source: Raffel et al. 2020, section 2.4; Xue et al. 2021, section 4.
@@ -32,11 +32,11 @@ def as_texts(suite: TaskShape, task: Task, rows: Sequence[LabelledRow]) -> list[
     """Return rows with one ``text`` each.
 
     Raises:
-        UserError: the answer is no class.
+        UserError: the answers are of another kind than a class.
     """
     if not (task.pooled and task.switched_fields):
         raise UserError(
-            f"fit.text_to_text=true for {suite.name}, whose answers are no classes",
+            f"fit.text_to_text=true for {suite.name}, whose answers are not classes",
             "a suite of texts or pairs of texts with one class",
         )
     return [
@@ -79,10 +79,10 @@ class TextToText:
 
     def predict(
         self, weights: Weights, suite: TaskShape, task: Task, rows: Sequence[LabelledRow], lang: str
-    ) -> list[str | None]:
-        """Write the class of each row; None where the text is no class."""
+    ) -> list[str]:
+        """Write the class of each row; empty where the text is not one."""
         written = self.generator.predict(weights, task, as_texts(suite, task, rows), lang, self.lang)
-        answers = [text if text in self.labels else None for text in written]
-        if lost := answers.count(None):
-            tell(f"xling: {suite.name} {lang}: {lost} of {len(rows)} outputs are no class, and wrong")
+        answers = [text if text in self.labels else "" for text in written]
+        if lost := answers.count(""):
+            tell(f"xling: {suite.name} {lang}: {lost} of {len(rows)} outputs name no class, and are wrong")
         return answers
