@@ -6,6 +6,7 @@ So a file under its final name is complete. A later run resumes an interrupted o
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import http.client
@@ -25,6 +26,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from xling.core.errors import UserError
+from xling.core.output import digests
+from xling.core.output.command_result import tell
+from xling.core.output.manifest import write_atomic
 
 # Common Crawl's servers use 403 and 503 to ask a client to slow down.
 _RETRIED_STATUSES = frozenset({403, 408, 425, 429, 500, 502, 503, 504})
@@ -210,7 +214,9 @@ def fetch(
         _download_once(download, handle, patience, on_bytes)
         handle.flush()
         os.fsync(handle.fileno())
+        _seal_path(download).unlink(missing_ok=True)  # of a file that was here before
         part.replace(download.path)
+        write_atomic(_seal_path(download), digests.of_file(download.path) + "\n")
         _tag_path(download).unlink(missing_ok=True)
     return download.path
 
@@ -246,7 +252,28 @@ def _is_complete(download: Download) -> bool:
     path = download.path
     if not path.is_file():
         return False
-    return download.num_bytes is None or path.stat().st_size == download.num_bytes
+    if download.num_bytes is not None and path.stat().st_size != download.num_bytes:
+        return False
+    if digests.mode() == "never":
+        return True
+    seal = _seal_path(download)
+    if seal.is_file():
+        is_whole = seal.read_text(encoding="utf-8").strip() == digests.of_file(path)
+    else:  # brought here by the user, or by an older version
+        with path.open("rb") as handle:
+            is_whole = not _wrong_checksum(download, handle)
+        if is_whole and download.checksum:
+            with contextlib.suppress(OSError):  # a folder that may only be read
+                write_atomic(seal, digests.of_file(path) + "\n")
+    if is_whole:
+        return True
+    tell(f"xling: {path} is not what was downloaded: it is fetched again")
+    return False
+
+
+def _seal_path(download: Download) -> Path:
+    """Return the path of the SHA-256 of a whole download: length alone does not tell a file that was changed."""
+    return download.path.with_name(f".{download.path.name}.sha256")
 
 
 def _tag_path(download: Download) -> Path:

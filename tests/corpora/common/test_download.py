@@ -146,7 +146,7 @@ def test_a_failing_server_still_gives_the_right_bytes(
     assert fetch(Download(server.url(kind), path, len(BODY), sha256()), QUICK) == path
     assert path.read_bytes() == BODY
     assert server.visits(f"/{kind}") == num_requests
-    assert [p.name for p in path.parent.iterdir()] == ["file"]
+    assert {p.name for p in path.parent.iterdir()} == {"file", ".file.sha256"}
 
 
 def test_a_truncated_body_goes_on_where_it_stopped(server: Server, tmp_path: Path) -> None:
@@ -192,6 +192,21 @@ def test_nothing_is_asked_when_the_file_is_here(server: Server, tmp_path: Path) 
     (tmp_path / "file").write_bytes(BODY)
     fetch(Download(server.url("good"), tmp_path / "file", len(BODY)), QUICK)
     assert server.seen == []
+
+
+def test_a_file_that_was_changed_at_the_same_length_is_fetched_again(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    download, other = Download(server.url("good"), tmp_path / "file", len(BODY)), b"?" + BODY[1:]
+    fetch(download, QUICK)
+    (tmp_path / "file").write_bytes(other)
+    assert fetch(download, QUICK).read_bytes() == BODY and len(server.seen) == 2
+    assert "file is not what was downloaded" in capsys.readouterr().err
+    (tmp_path / "mine").write_bytes(other)  # without a seal, but its checksum is known
+    checked = Download(server.url("good"), tmp_path / "mine", len(BODY), sha256())
+    assert fetch(checked, QUICK).read_bytes() == BODY and len(server.seen) == 3
+    fetch(checked, QUICK)
+    assert len(server.seen) == 3
 
 
 def test_a_whole_part_is_taken_as_it_is(server: Server, tmp_path: Path) -> None:
