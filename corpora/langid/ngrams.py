@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from xling.core.errors import UserError
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float32, Float64, Int32, Int64, UInt16, UInt32
+    from jaxtyping import Bool, Float, Float32, Float64, Int32, Int64, UInt16, UInt32
 
 MIN_FREQUENCY = 1e-7  # minimum frequency of an n-gram among those of its order
 _NUM_GRAMS_OF_ORDERS = {1: 120, 2: 500, 3: 1200, 4: 1300, 5: 800}  # n-grams kept of each order
@@ -74,14 +74,14 @@ class SortedHashes:
         return places, self._hashes[places] == asked
 
 
-def largest(values: Float64[np.ndarray, "rows columns"], num: int) -> Int64[np.ndarray, "rows num"]:
+def largest(values: Float[np.ndarray, "rows columns"], num: int) -> Int64[np.ndarray, "rows num"]:
     """Return the columns of the largest values of each row, largest first; of equal ones the first comes first."""
     lowest = np.partition(values, -num, axis=1)[:, -num]
     rows, columns = np.nonzero(values >= lowest[:, None])
     order = np.lexsort((-values[rows, columns], rows))
     starts = np.searchsorted(rows, np.arange(len(values)))
-    found: NDArray[np.int64] = columns[order][starts[:, None] + np.arange(num)]
-    return found
+    best: NDArray[np.int64] = columns[order][starts[:, None] + np.arange(num)]
+    return best
 
 
 def grams(text: str) -> dict[int, UInt32[np.ndarray, " num_grams"]]:
