@@ -42,6 +42,10 @@ _ONLY_PY3LANGID = frozenset({"dz", "ki", "om"})  # languages that py3langid alon
 _ADDRESS = re.compile(r"(?:https?://)?\b[a-z0-9-]+(?:\.[a-z0-9-]+)+[\x21-\x7e]*", re.ASCII)
 _INNER_DOT = re.compile(r"\.[a-z0-9-]")
 _LABEL = "__label__"
+FASTTEXT = "fasttext:"
+"""May stand before the path of a fastText model."""
+UNLISTED = "und"
+"""Code of all languages that a model knows and the table of languages lacks."""
 Ranking = list[tuple[str, float]]
 
 
@@ -108,26 +112,29 @@ class FastText:
         path: the ``.bin`` or ``.ftz`` file.
         labels: label -> code, for labels that `xling.core.languages` reads otherwise; "" for one to leave out.
         scheme: of the labels' codes.
+        unlisted: code of labels that the table of languages lacks; "" to leave them out.
     """
 
-    def __init__(self, path: Path, labels: Mapping[str, str] | None = None, scheme: str = "") -> None:
+    def __init__(
+        self, path: Path, labels: Mapping[str, str] | None = None, scheme: str = "", unlisted: str = ""
+    ) -> None:
         import fasttext
 
         try:
             self.model = fasttext.load_model(str(path))
         except ValueError as error:
             raise UserError(f"{path} is not a fastText model: {error}", "a .bin or .ftz file") from None
-        self._path, self._labels, self._scheme = path, dict(labels or {}), scheme
+        self._path, self._labels, self._scheme, self._unlisted = path, dict(labels or {}), scheme, unlisted
         self._codes: dict[str, str] = {}
 
     def _code_of_label(self, label: str) -> str:
-        """Return our code of a label, "" for a language that the table lacks."""
+        """Return our code of a label, "" for one to leave out."""
         if label not in self._codes:
             name = label.removeprefix(_LABEL)
             try:
                 self._codes[label] = languages.get(self._labels.get(name, name), self._scheme).code
             except UserError:
-                self._codes[label] = ""
+                self._codes[label] = "" if self._labels.get(name) == "" else self._unlisted
         return self._codes[label]
 
     @cached_property
@@ -139,10 +146,10 @@ class FastText:
                 raw_label.decode("utf-8", "replace")
                 for raw_label in re.findall(rb"__label__[^\0]{1,60}(?=\0)", data)
             }
-        return frozenset(self._code_of_label(label).partition("_")[0] for label in labels) - {""}
+        return frozenset(self._code_of_label(label).partition("_")[0] for label in labels) - {"", UNLISTED}
 
     def rank(self, text: str) -> Ranking:
-        """Return the most likely languages; those that the table lacks are dropped."""
+        """Return the most likely languages of a text."""
         if not any(map(str.isalpha, text)):
             return []
         # The library takes one line without lone surrogates.
@@ -296,7 +303,16 @@ def _open_identifier(model: Path | None, labels: tuple[tuple[str, str], ...]) ->
         return Ensemble()
     if not model.is_file():
         raise UserError(f"no language identification model at {model}", fix="check settings.langid.model")
-    return Ngrams(model) if model.suffix == ".npz" else FastText(model, dict(labels))
+    with model.open("rb") as handle:
+        is_zip = handle.read(2) == b"PK"
+    if is_zip or model.suffix == ".npz":
+        return Ngrams(model)
+    return FastText(model, dict(labels), unlisted=UNLISTED)
+
+
+def without_scheme(model: Path | None) -> Path | None:
+    """Return the path of a model that may be given as ``fasttext:FILE``."""
+    return None if model is None else Path(str(model).removeprefix(FASTTEXT))
 
 
 @cache
