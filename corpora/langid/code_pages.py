@@ -329,7 +329,7 @@ class WrongCodePage:
         """Return the texts that a line may have been, likeliest code pages last."""
         if self.lang.script in _EAST_ASIAN:
             return self._east_asian_readings(number, line)
-        # Few characters of a line are strange, so the tables are compared by these, and the line is not read anew.
+        # Few characters of a line are strange, so the tables are compared by these, and the line stays as it is.
         strange = [char for char in set(line) if not char.isascii()]
         points = {ord(char) for char in strange}
         counts = [line.count(char) for char in strange]

@@ -357,7 +357,9 @@ def _py3langid_langs() -> frozenset[str]:
 
 def py3langid_rankings(texts: Sequence[str]) -> list[Ranking]:
     """Return the most likely languages of each text by py3langid with their probabilities."""
-    model, codes = _py3langid() if texts else (None, {})
+    if not texts:  # the model takes a second to read
+        return []
+    model, codes = _py3langid()
     return [
         [(codes[label], share) for label, share in ranked if label in codes]
         for first in range(0, len(texts), _TEXTS_AT_ONCE)

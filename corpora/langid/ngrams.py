@@ -80,8 +80,8 @@ def largest(values: Float[np.ndarray, "rows columns"], num: int) -> Int64[np.nda
     rows, columns = np.nonzero(values >= lowest[:, None])
     order = np.lexsort((-values[rows, columns], rows))
     starts = np.searchsorted(rows, np.arange(len(values)))
-    found: NDArray[np.int64] = columns[order][starts[:, None] + np.arange(num)]
-    return found
+    best: NDArray[np.int64] = columns[order][starts[:, None] + np.arange(num)]
+    return best
 
 
 def grams(text: str) -> dict[int, UInt32[np.ndarray, " num_grams"]]:
