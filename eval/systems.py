@@ -71,6 +71,8 @@ class FitConfig:
         adversary_form: ``classes`` or ``wgan``, see `xling.objectives.adversary_settings`.
         project: output of ``xling corpus links``: tags of a static encoder's first tagger are projected to
             the other languages of the links, and a second tagger is trained on both.
+        text_to_text: a model with a decoder writes the name of a class, which counts if it is right in every character
+            (mT5, Xue et al. 2021), instead of a head over its encoder.
         precision: precision of the weights in fine-tuning and prediction; ``auto`` is bf16 if the processor
             is fast at it.
     """
@@ -102,6 +104,7 @@ class FitConfig:
     adversary_reversal: float = 0.1
     adversary_form: Literal["classes", "wgan"] = "classes"
     project: Path | None = None
+    text_to_text: bool = False
     precision: Literal["auto", "fp32", "bf16"] = "auto"
 
     def __post_init__(self) -> None:

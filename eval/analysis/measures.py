@@ -27,6 +27,17 @@ def linear_cka(a: Float[np.ndarray, "rows dim_a"], b: Float[np.ndarray, "rows di
     return min(1.0, float(np.linalg.norm(a.T @ b) ** 2) / norm) if norm else 0.0
 
 
+def rotation(
+    a: Float[np.ndarray, "rows dim_a"], b: Float[np.ndarray, "rows dim_b"]
+) -> Float[np.ndarray, "dim_a dim_b"]:
+    """Return the orthogonal map that takes ``a`` nearest to ``b``, rows of the same items (Schönemann 1966).
+
+    Between spaces of different widths its rows or its columns are orthonormal, whichever are fewer.
+    """
+    left, _, right = np.linalg.svd(a.T.astype(np.float64) @ b, full_matrices=False)
+    return np.asarray(left @ right, dtype=a.dtype)
+
+
 def probe(
     train: Float[np.ndarray, "train dim"],
     labels: Int64[np.ndarray, " train"],

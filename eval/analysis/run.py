@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from xling.core.settings.codes import Lang, LangOrPair
 from xling.eval import systems
 from xling.eval.analysis import measures
 from xling.eval.kinds import nearest_neighbours
-from xling.eval.report.why import COLUMNS, MEASURES_BY_LAYER, TABLES_FILE, Row, figures, mean
+from xling.eval.report.why import COLUMNS, MEASURES_BY_LAYER, MEASURES_OF_TWO, TABLES_FILE, Row, figures, mean
 from xling.eval.rows.suite import Example, Suite, data_folder, languages_at, load, suites
 from xling.eval.run import plan
 from xling.eval.run.settings import EvalConfig
@@ -49,6 +49,8 @@ class AnalyseConfig:
         pooling: pooling of sentence vectors: ``mean``, ``max`` or ``cls``.
         scores: a ``scores.json`` of ``xling eval`` whose zero-shot scores are explained; one regression per
             suite.
+        other: a second model, trained apart, that reads the texts of ``source``, while ``checkpoint`` reads those of
+            each language: what the layers of the two have in common (Wu et al. 2020).
     """
 
     checkpoint: Path
@@ -60,6 +62,12 @@ class AnalyseConfig:
     rows: int = 400
     pooling: str = "mean"
     scores: Path | None = None
+    other: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Reject an explanation of scores by two models; raises UserError."""
+        if self.scores and self.other:
+            raise UserError(f"scores={self.scores} with other={self.other}", "one of them")
 
 
 @dataclass(frozen=True)
@@ -82,11 +90,12 @@ def run(cfg: AnalyseConfig) -> Answer:
         raise UserError("no suite is named", "suites=tatoeba,sib200", "see xling eval list")
     data = data_folder(cfg.data)
     texts_of_suites = {name: list(_read_texts(suites()[name], cfg, data)) for name in cfg.suites}
-    inputs = [cfg.checkpoint, *([cfg.scores] if cfg.scores else [])]
+    inputs = [cfg.checkpoint, *(path for path in (cfg.scores, cfg.other) if path)]
     if not manifest.up_to_date(cfg.out, "analyse", cfg, inputs, replaceable=True):
         rows = [row for name, texts in texts_of_suites.items() for row in _by_layer(name, texts, cfg)]
-        surface = _surface_measures(texts_of_suites, cfg)
+        surface = {} if cfg.other else _surface_measures(texts_of_suites, cfg)
         tables = [_layer_table(rows), _language_table(rows, surface), *_explain_scores(rows, surface, cfg)]
+        tables = [_two_table(rows)] if cfg.other else tables
         with manifest.publish(cfg.out, "analyse", cfg, inputs) as out:
             for name, text in _files(rows, tables).items():
                 (out.path / name).write_text(text, encoding="utf-8")
@@ -144,11 +153,27 @@ def _spread_rows(rows: Sequence[Example], max_rows: int) -> list[Example]:
 def _by_layer(name: str, texts: Sequence[AlignedTexts], cfg: AnalyseConfig) -> Iterator[Row]:
     settings = EvalConfig(cfg.suites, cfg.out, checkpoint=cfg.checkpoint)
     for system in SYSTEMS:
-        model = systems.build(system, settings)
-        for layer in _layers_of(model, cfg):
+        model: Any = systems.build(system, settings)
+        other: Any = systems.build(system, replace(settings, checkpoint=cfg.other)) if cfg.other else model
+        if cfg.other:
+            if not all(hasattr(each, "control_seed") for each in (model, other)):
+                raise UserError("a static encoder with other=", "two Transformers, see xling pretrain")
+            other.control_seed = 2  # else random weights of one shape would be the same in both
+        layers, theirs = list(_layers_of(model, cfg)), list(_layers_of(other, cfg))
+        if layers != theirs:
+            raise UserError(
+                f"{len(layers) - 1} layers in {cfg.checkpoint} and {len(theirs) - 1} in {cfg.other}",
+                "two models of as many layers",
+            )
+        for layer in layers:
             vectors = {t.lang: model.embed(t.texts, t.lang, layer, cfg.pooling) for t in texts}
-            sources = {t.lang: model.embed(t.source, cfg.source, layer, cfg.pooling) for t in texts}
-            for lang, measure, value in _measure_layer(texts, vectors, sources, cfg.source):
+            sources = {t.lang: other.embed(t.source, cfg.source, layer, cfg.pooling) for t in texts}
+            measured = (
+                _measure_two(vectors, sources, cfg.source)
+                if cfg.other
+                else _measure_layer(texts, vectors, sources, cfg.source)
+            )
+            for lang, measure, value in measured:
                 yield system, name, layer, lang, measure, 100 * value
 
 
@@ -165,6 +190,33 @@ def _layers_of(model: systems.Backend, cfg: AnalyseConfig) -> Iterator[int]:
 Vectors = Mapping[str, Any]
 
 
+def _measure_two(vectors: Vectors, sources: Vectors, source: str) -> Iterator[tuple[str, str, float]]:
+    """Yield language, measure and value from 0 to 1 of one layer of two models.
+
+    The rotation is learned on every second row, and retrieval is tried on the others, before and after it. CKA of
+    rows that are no translations says how much of it comes from few rows and many units alone.
+
+    Source: Wu et al. 2020, sections 4 (rotation) and 5 (CKA).
+    """
+    for lang, ours in vectors.items():
+        theirs, where = sources[lang], "" if lang != source else " of the source"
+        yield lang, "cka" + where, measures.linear_cka(ours, theirs)
+        others = np.roll(theirs, len(theirs) // 2, axis=0)
+        yield lang, "cka of other rows" + where, measures.linear_cka(ours, others)
+        mean, their_mean = ours[::2].mean(axis=0), theirs[::2].mean(axis=0)
+        turn = measures.rotation(ours[::2] - mean, theirs[::2] - their_mean)
+        turned = (ours[1::2] - mean) @ turn
+        yield lang, "retrieval after rotation" + where, _share_found(turned, theirs[1::2] - their_mean)
+        if ours.shape == theirs.shape:
+            yield lang, "retrieval" + where, _share_found(ours[1::2], theirs[1::2])
+
+
+def _share_found(vectors: np.ndarray, source_vectors: np.ndarray) -> float:
+    """Return the share of rows whose nearest row of the source is their own."""
+    hits = nearest_neighbours.nearest_rows(vectors, source_vectors, "cosine") == np.arange(len(vectors))
+    return float(hits.mean())
+
+
 def _measure_layer(
     texts: Sequence[AlignedTexts], vectors: Vectors, sources: Vectors, source: str
 ) -> Iterator[tuple[str, str, float]]:
@@ -174,10 +226,7 @@ def _measure_layer(
     for t in texts:
         vectors_of_lang, source_vectors = vectors[t.lang], sources[t.lang]
         if t.lang != source:
-            hits = nearest_neighbours.nearest_rows(vectors_of_lang, source_vectors, "cosine") == np.arange(
-                len(vectors_of_lang)
-            )
-            yield t.lang, "retrieval", float(hits.mean())
+            yield t.lang, "retrieval", _share_found(vectors_of_lang, source_vectors)
             yield t.lang, "cka", measures.linear_cka(vectors_of_lang, source_vectors)
             units = (measures.strongest_units(x, overall_mean) for x in (vectors_of_lang, source_vectors))
             yield t.lang, "units shared", measures.jaccard(*units)
@@ -295,6 +344,42 @@ def _layer_table(rows: Sequence[Row]) -> Table:
         "in ten bins of confidence; the lower the better.",
     )
     return Table("layers", "By layer", columns, tuple(table), notes)
+
+
+def _two_table(rows: Sequence[Row]) -> Table:
+    """Return results of two models by suite, language, system and layer."""
+    values = {(*row[:5],): row[5] for row in rows}
+    keys = dict.fromkeys((row[1], row[3], row[0], row[2]) for row in rows)
+    table = [
+        (
+            suite,
+            lang,
+            system,
+            layer,
+            *(
+                values.get(
+                    (system, suite, layer, lang, m),
+                    values.get((system, suite, layer, lang, m + " of the source")),
+                )
+                for m in MEASURES_OF_TWO
+            ),
+        )
+        for suite, lang, system, layer in keys
+    ]
+    columns = (
+        ("suite", ""),
+        ("language", ""),
+        ("system", ""),
+        ("layer", "d"),
+        *((m, ".1f") for m in MEASURES_OF_TWO),
+    )
+    notes = (
+        "Percent. The first model reads the texts of the language, the second those of the source; random: both with "
+        "fresh weights, not the same. retrieval: the nearest text of the source is the translation; the rotation is "
+        "learned on every second row and tried on the others. cka of other rows: each text beside the translation of "
+        "another.",
+    )
+    return Table("two_models", "Two models by layer", columns, tuple(table), notes)
 
 
 def _best_layer_value(rows: Sequence[Row], lang: str, measure: str) -> float | None:

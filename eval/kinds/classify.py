@@ -44,8 +44,8 @@ class Classify(Kind):
         return (row.label, *row.fields.get(PROBABILITIES_FIELD, ()))
 
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
-        """Return whether the answer is a class of the suite."""
-        return isinstance(answer, str) and (answer in suite.labels or not suite.labels)
+        """Return whether the answer is a class of the suite, or empty: what a model wrote was none."""
+        return isinstance(answer, str) and (answer in ("", *suite.labels) or not suite.labels)
 
     def majority_label(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
         """Return the most frequent class of the training rows."""

@@ -30,6 +30,8 @@ MEASURES_BY_LAYER = (
     "control task",
 )
 """Measures of a layer, in percent."""
+MEASURES_OF_TWO = ("retrieval", "retrieval after rotation", "cka", "cka of other rows")
+"""Measures of a layer of two models."""
 
 Row = tuple[str, str, int, str, str, float]
 COLUMNS = ("system", "suite", "layer", "lang", "measure", "percent")
@@ -68,7 +70,7 @@ def figures(rows: Sequence[Row]) -> list[str]:
     """Return a picture of every measure by layer, for each suite, as HTML."""
     pictures: list[str] = []
     for suite in dict.fromkeys(r[1] for r in rows):
-        for measure in MEASURES_BY_LAYER:
+        for measure in dict.fromkeys((*MEASURES_BY_LAYER, *MEASURES_OF_TWO)):
             series: dict[str, list[tuple[float, float]]] = {}
             for system, layer in dict.fromkeys((r[0], r[2]) for r in rows if r[1] == suite):
                 if (value := mean(rows, system, suite, layer, measure)) is not None:

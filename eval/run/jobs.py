@@ -82,7 +82,7 @@ def _tuned(plan: EvalPlan, system: Backend, targets: Sequence[Target], seed: int
         extra = _training_signature(plan, suite, [t.lang for t in targets], fit if system.seeded else None)
     if settings.translator and plan.protocol.translates:
         extra += f"|mt:{manifest.digest(settings.translator)[:12]}{plan.search}"
-    if suite.shape.is_slow:
+    if suite.shape.is_slow or fit.text_to_text:
         extra += plan.search
     modes = settings.select if system.seeded else ("none",) if is_ready else ("last",)
     origins = [
@@ -179,5 +179,6 @@ def _training_signature(plan: EvalPlan, suite: Suite, langs: Sequence[str], fit:
     changes = f"|switch:{'+'.join(sorted(fit.switch))}" if fit and fit.switch else ""
     changes += "|adversary" if fit and fit.adversary else ""
     changes += "|projected" if fit and fit.project else ""
+    changes += "|text-to-text" if fit and fit.text_to_text else ""
     changes += "|int8" if fit and settings.int8 else ""
     return f"train:{train_suite.name}{split}{rows}|shots:{shots}|fit:{digest[:12]}{changes}"

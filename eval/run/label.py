@@ -174,6 +174,8 @@ def _check(cfg: LabelConfig, suite: Suite) -> None:
             f"suite={suite.name} has {suite.kind} rows", f"texts with one class: {', '.join(fitting)}"
         )
     unused.check_fit(cfg, [suite], [cfg.checkpoint])
+    if cfg.fit.text_to_text:
+        raise UserError("fit.text_to_text=true in xling label", "a teacher with a head", "leave it out")
     if cfg.lang == cfg.source:
         raise UserError(
             f"lang={cfg.lang} and source={cfg.source}", "two languages", "the source has labels already"

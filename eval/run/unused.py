@@ -52,12 +52,22 @@ def check_fit(cfg: Any, suites: Sequence[Suite], checkpoints: Iterable[Path]) ->
     for names, holds, needs in (
         (
             "fit.freeze",
-            tasks & _WRITING or (cfg.fit.freeze == "encoder" and are_deep),
+            tasks & _WRITING or cfg.fit.text_to_text or (cfg.fit.freeze == "encoder" and are_deep),
             "a suite whose answers are written, and a model with a decoder"
             if cfg.fit.freeze == "decoder"
             else "an encoder with layers; this one is static",
         ),
         (_OF_ENCODERS, tasks - _WRITING, "a suite of labels, and an encoder"),
+        (
+            _OF_ENCODERS + " fit.pair_features fit.text_features",
+            not cfg.fit.text_to_text,
+            "fit.text_to_text=false",
+        ),
+        (
+            "fit.text_to_text",
+            tasks & (_CLASSES | {"pair"}),
+            "a suite of texts or pairs of texts with one class",
+        ),
         (_OF_ENCODERS, are_deep, "an encoder with layers; this one is static"),
         (_OF_DEEP_MODELS, are_deep, "an encoder with layers; this one is static"),
         ("fit.switch_rate", cfg.fit.switch, "fit.switch.LANG="),
@@ -92,7 +102,11 @@ def check(cfg: EvalConfig, suites: Sequence[Suite]) -> None:
     is_deep = not folders or not all((folder / STATIC_FILE).is_file() for folder in folders)
     is_ready = folders and all((folder / TASK_FILE).is_file() for folder in folders)
     protocol = PROTOCOLS[cfg.protocol]
-    writes = any(suite.task in _WRITING for suite in suites) or (cfg.translator and protocol.translates)
+    writes = (
+        any(suite.task in _WRITING for suite in suites)
+        or cfg.fit.text_to_text
+        or (cfg.translator and protocol.translates)
+    )
     for names, holds, needs in (
         ("checkpoint checkpoints", with_model, f"a system with a model beside {', '.join(WITHOUT_MODEL)}"),
         ("dictionary", "dictionary" in cfg.systems, "systems=dictionary"),
@@ -107,7 +121,7 @@ def check(cfg: EvalConfig, suites: Sequence[Suite]) -> None:
             protocol.translates,
             "protocol=translate_train, translate_train_all or translate_test",
         ),
-        ("search.*", writes, "a suite whose answers are written, or translator="),
+        ("search.*", writes, "a suite whose answers are written, translator= or fit.text_to_text=true"),
         ("layer pooling", from_vectors and with_model, "a suite that is answered from vectors, and a model"),
         (
             "precision",

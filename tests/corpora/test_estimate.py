@@ -74,3 +74,10 @@ def test_a_listing_is_enough_and_costs_grow_with_it(
         assert 8 < large[column] / small[column] < 11
     assert large[4] < 2048  # MB: at any size
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cc"]
+
+
+def test_a_dry_run_is_never_queued(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["lang=sw", f"source={write_crawl(tmp_path / 'crawl')}", f"out={tmp_path}/sw", "dry_run=true"]
+    assert cli.main(["corpus", "mono", *words, "cluster=slurm", "slurm.mem_gb=3"]) == 0
+    assert "core-hours" in capsys.readouterr().out
+    assert not (tmp_path / "sw").exists()

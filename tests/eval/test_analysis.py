@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -251,3 +252,44 @@ def test_the_best_layer_is_one_of_the_model_and_not_of_its_control() -> None:
     ]
     assert run._best_layer_value(rows, "de", "retrieval") == 60.0
     assert run._best_layer_value(rows, "fr", "retrieval") is None
+
+
+def test_a_rotation_between_two_spaces_is_found_and_nothing_where_there_is_none() -> None:
+    draw = np.random.default_rng(3)
+    a, other = draw.normal(size=(2, 200, 8)).astype(np.float32)
+    turn = np.linalg.qr(draw.normal(size=(8, 8)))[0].astype(np.float32)
+    assert np.allclose(measures.rotation(a, a @ turn), turn, atol=1e-5)
+    wide = measures.rotation(a, np.hstack([other, other[:, :4]]))
+    assert wide.shape == (8, 12) and np.allclose(wide @ wide.T, np.eye(8), atol=1e-5)
+    for there, wanted in ((3 * a @ turn + 5, 1.0), (other, 0.0)):
+        found = {name: value for _, name, value in run._measure_two({"de": a}, {"de": there}, "en")}
+        assert found["retrieval after rotation"] == pytest.approx(wanted, abs=0.05)
+        assert found["cka"] == pytest.approx(wanted, abs=0.1) and found["cka of other rows"] < 0.1
+        assert found["retrieval"] < 0.5, "not without the rotation"
+    # No row that is scored has a part in the rotation.
+    changed = a.copy()
+    changed[1::2] = other[1::2]
+    found = {name: value for _, name, value in run._measure_two({"en": changed}, {"en": a @ turn}, "en")}
+    assert found["retrieval after rotation of the source"] < 0.1
+
+
+def test_two_models_are_compared_layer_by_layer(model: Path, tmp_path: Path) -> None:
+    data = _data(tmp_path / "data")
+    for file in (data / "rows/sib200").iterdir():  # words that the model has pieces for
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        for i, row in enumerate(rows):
+            row["fields"]["text"] = f"{'acehilmnor'[i % 10] * (1 + i // 10)} boat"
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    said = str(run.run(AnalyseConfig(model, ("sib200",), tmp_path / "out", data, ("de",), other=model)))
+    rows = json.loads((tmp_path / "out/analysis.json").read_text())
+    same = {
+        (row["system"], row["measure"]): row["percent"]
+        for row in rows
+        if row["lang"] == "en" and row["layer"] == 1
+    }
+    assert same["pretrained", "cka of the source"] == pytest.approx(100), "a model and itself"
+    assert same["random", "cka of the source"] < 99.9, "two draws of weights"
+    assert re.search(r"\| sib200 +\| de +\| random +\| +0 \|", said)
+    assert (tmp_path / "out/analysis.html").read_text().count("<figure") == len(why.MEASURES_OF_TWO)
+    with pytest.raises(UserError, match=r"scores=s.json with other="):
+        AnalyseConfig(model, scores=Path("s.json"), other=model)

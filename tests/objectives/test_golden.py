@@ -232,7 +232,7 @@ def test_hictl_sentence_rows_by_gradcheck_of_what_is_differentiated() -> None:
     # Hard negatives are constants, so numerical gradients hold only with them fixed.
     query, key = (F.normalize(doubles(3, 4, seed=s).detach(), dim=-1).requires_grad_() for s in (0, 1))
     with torch.no_grad():
-        zeta = hictl.SLACK * float(torch.softmax(query @ key.t() / 0.1, -1).diagonal().mean())
+        zeta = 0.6
         hard = F.normalize(hictl.harden(query, key, key, zeta), dim=-1)
     itself = torch.eye(3, dtype=torch.bool)
 
@@ -242,8 +242,8 @@ def test_hictl_sentence_rows_by_gradcheck_of_what_is_differentiated() -> None:
         return torch.logsumexp(logits, 1) - near.diagonal()
 
     assert torch.autograd.gradcheck(fixed, (query, key))
-    torch.testing.assert_close(hictl.sentence_rows(query, key, 0.1), fixed(query, key))
-    ours = torch.autograd.grad(hictl.sentence_rows(query, key, 0.1).sum(), (query, key))
+    torch.testing.assert_close(hictl.sentence_rows(query, key, 0.1, zeta), fixed(query, key))
+    ours = torch.autograd.grad(hictl.sentence_rows(query, key, 0.1, zeta).sum(), (query, key))
     for got, wanted in zip(ours, torch.autograd.grad(fixed(query, key).sum(), (query, key)), strict=True):
         torch.testing.assert_close(got, wanted)
 
@@ -254,6 +254,34 @@ def test_hictl_draws_only_farther_negatives_closer_never_past_the_positive() -> 
     assert hictl.harden(query, positive, negatives, 0.0).tolist() == [[[4.0, 0.0], [0.5, 0.0]]]
     assert hictl.harden(query, positive, negatives, 1.0).tolist() == [[[1.0, 0.0], [0.5, 0.0]]]
     assert hictl.harden(query, positive, negatives, 0.5).tolist() == [[[2.0, 0.0], [0.5, 0.0]]]
+
+
+def test_hictl_hardens_by_the_probabilities_of_the_last_hundred_batches(build: Any) -> None:
+    trainer, task = build("hictl")
+    only, model = task.objectives["hictl"], trainer.get_model()
+    heads = model.extras["hictl"]
+    task.load_dataset("train")
+    dataset = task.dataset("train")
+    sample = dataset.collater([dataset[i] for i in range(4)])
+    only.batch_index = 1
+    only.loss(model.eval(), sample)
+    assert not heads.pending, "validation leaves no trace"
+    only.loss(model.train(), sample)
+    only.forget_update(model)
+    only.after_update(model)
+    assert not heads.recent.any(), "a skipped batch leaves none"
+    heads.pending = [(1, torch.tensor(0.5)), (0, torch.tensor(0.25))]
+    only.after_update(model)
+    assert heads.recent[-3:].tolist() == [0, 0.25, 0.5] and heads.recent.shape == (100,), "in order"
+    heads.pending = [(i, torch.tensor(1.0)) for i in range(100)]
+    only.after_update(model)
+    assert heads.recent.tolist() == [1.0] * 100
+    model.eval()
+    with torch.no_grad():
+        hard = [only.loss(model, sample).rows]
+        heads.recent.zero_()
+        hard.append(only.loss(model, sample).rows)
+    assert (hard[0] - hard[1]).mean() > 0, "harder negatives cost more"
 
 
 def test_hictl_with_one_pair_has_no_negatives_and_finite_gradients(build: Any) -> None:

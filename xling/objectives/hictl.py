@@ -3,16 +3,17 @@
 Sentence level: the pooled vectors of x and of its translation y must identify each other among the other
 sentences of the batch, in both directions. The unchanged negatives r are joined by harder ones, moved towards
 the query q: ``q + lambda (r - q)`` with ``lambda = (d+ / d-) ^ zeta`` if a negative is farther than the
-positive (d- > d+). Here d are distances, and ``zeta`` is .9 times the mean probability of the right choice in
-the batch. As the model gets better, the negatives get harder.
+positive (d- > d+). Here d are distances, and ``zeta`` is .9 times the mean over the last 100 batches of e^-loss, the
+probability of the right choice. As the model gets better, the negatives get harder. Batches before the first one
+count as 0.
 
 Word level: the vector of the pair, the mean of both, must prefer the words of the two sentences to words
 drawn from the vocabulary by frequency in the batch's other sentences.
 
 Source: Wei et al. 2021, sections 3.1 and 3.2. Our choices where the paper gives no detail: both losses have
 weight 1; similarities are cosines at ``temperature``; word vectors are the input embeddings through their own
-projection. The probability is that of the current batch, while the paper averages over the last 100, so that
-no state is kept. No code is public, so nothing here has been compared with it, including the factor .9.
+projection; the batches are those of all processes. No code is public, so nothing here has been compared with it,
+including the factor .9.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from xling.objectives.base import FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
+from xling.objectives.base import FIRST_PIECE, STAND_IN, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
-from xling.objectives.xlco import OVERHEAD, ContrastDataset, example, sentence_vectors
+from xling.objectives.xlco import OVERHEAD, ContrastDataset, example, of_all_processes, sentence_vectors
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-SLACK = 0.9
+SLACK, RECENT = 0.9, 100
 
 
 class WordDataset(ContrastDataset):
@@ -48,7 +49,9 @@ class WordDataset(ContrastDataset):
 
 
 class Projections(nn.Module):
-    """Linear projections of sentence and word vectors."""
+    """Linear projections of sentence and word vectors, and the probabilities of the last batches, oldest first."""
+
+    recent: Tensor
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -57,6 +60,8 @@ class Projections(nn.Module):
         for layer in (self.sentence, self.word):
             nn.init.normal_(layer.weight, std=dim**-0.5)
             nn.init.zeros_(layer.bias)
+        self.register_buffer("recent", torch.zeros(RECENT))
+        self.pending: list[tuple[int, Tensor]] = []  # index of the batch in the update, and its probability
 
 
 def harden(
@@ -83,13 +88,18 @@ def harden(
 
 
 def sentence_rows(
-    query: Float[Tensor, "batch dim"], key: Float[Tensor, "batch dim"], temperature: float
+    query: Float[Tensor, "batch dim"],
+    key: Float[Tensor, "batch dim"],
+    temperature: float,
+    zeta: float | Float[Tensor, ""],
 ) -> Float[Tensor, " batch"]:
-    """Return the loss (B,) of identifying ``key`` (B, D) of each ``query`` (B, D) in the batch, with hard negatives."""
+    """Return the loss (B,) of identifying ``key`` (B, D) of each ``query`` (B, D) in the batch, with hard negatives.
+
+    ``zeta`` as for `harden`.
+    """
     itself = torch.eye(len(query), dtype=torch.bool, device=query.device)
     plain = (query @ key.t()) / temperature
     with torch.no_grad():
-        zeta = SLACK * torch.softmax(plain, -1).diagonal().mean()
         hard = F.normalize(harden(query, key, key, zeta), dim=-1)
     hardened = torch.einsum("bd,bnd->bn", query, hard) / temperature
     logits = torch.cat([plain, hardened.masked_fill(itself, -torch.inf)], 1)
@@ -120,9 +130,27 @@ class Hictl(Objective):
         )
         x, y = (F.normalize(heads.sentence(side).float(), dim=-1) for side in (src, tgt))
         heat = self.cfg.temperature
-        sentences = (sentence_rows(x, y, heat) + sentence_rows(y, x, heat)) / 2
+        zeta = SLACK * heads.recent.float().mean()
+        sentences = (sentence_rows(x, y, heat, zeta) + sentence_rows(y, x, heat, zeta)) / 2
+        if model.training and self.batch_index != STAND_IN:
+            heads.pending.append((self.batch_index, torch.exp(-sentences.detach().mean())))
         rows = sentences + self._word_rows(model, heads, F.normalize(x + y, dim=-1), sample)
         return Loss(rows.sum(), len(rows), rows.detach(), sample["target_langs"])
+
+    def after_update(self, model: Any) -> None:
+        """Note the probabilities of the update's batches in all processes, in the order of the batches."""
+        heads: Projections = model.extras["hictl"]
+        placed = [
+            torch.stack([probability.new_tensor(index), probability]) for index, probability in heads.pending
+        ]
+        rows = of_all_processes(torch.stack(placed) if placed else heads.recent.new_zeros(0, 2).float())
+        ordered = rows[rows[:, 0].argsort(stable=True), 1]
+        heads.recent.copy_(torch.cat([heads.recent, ordered])[-RECENT:])
+        heads.pending.clear()
+
+    def forget_update(self, model: Any) -> None:
+        """Drop the probabilities of a batch that was skipped or is computed again in halves."""
+        model.extras["hictl"].pending.clear()
 
     def _word_rows(self, model: Any, heads: Projections, pair: Tensor, sample: dict[str, Any]) -> Tensor:
         """Return the loss (B,) of each pair's own words against words of the other pairs."""

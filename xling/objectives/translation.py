@@ -8,7 +8,7 @@ With ``join`` an example is a block of neighbouring sentences of a document on b
 target then ends with the token of its language, which ends the block (mBART, section 4).
 
 Source: Vaswani et al. 2017; Johnson et al. 2017 (many languages); Artetxe & Schwenk 2019 (bottleneck; here a
-Transformer attends to the vector, while LASER's LSTM reads it at every step).
+Transformer attends to the vector, while LASER's LSTM reads it at every step; its BiLSTM is ``model.arch=bilstm``).
 """
 
 from __future__ import annotations

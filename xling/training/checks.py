@@ -159,6 +159,8 @@ def check_side(model: ModelConfig, with_decoder: Sequence[str]) -> None:
 def check_sharding(cfg: PretrainConfig) -> None:
     """Reject settings under which the processes of a sharded model would wait for different layers."""
     sharding = f"train.sharding={cfg.train.sharding}"
+    if parts.value(cfg.model, "share_layers"):
+        raise UserError(f"{sharding} with model.share_layers=true", "train.sharding=none")
     if cfg.mix == "alternate" and len(cfg.objectives) > 1:
         raise UserError(f"{sharding} with mix=alternate", f"{sharding} with one objective, or with mix=sum")
     for name in cfg.objectives:

@@ -29,6 +29,7 @@ from xling.transfer import tune
 from xling.transfer.checks import check_random_control
 from xling.transfer.encode import BOS, EOS, LabelledRow, encode_pieces
 from xling.transfer.generation.decoder_system import TextGenerator, search_settings
+from xling.transfer.generation.text_to_text import TextToText, as_texts
 from xling.transfer.likelihood import MaskedLM
 from xling.transfer.saved import SavedStates
 from xling.transfer.sentence import SentenceHead, read_head, read_settings
@@ -88,6 +89,8 @@ class EncoderBackend:
             self.digest = hashlib.sha256(f"{self.digest} {each}".encode()).hexdigest()
         self._int8_copy: tuple[tune.TunedModel, tune.TunedModel] | None = None
         self._generator = TextGenerator(ckpt, search or Search(), random_init)
+        self._text_to_text: TextToText | None = None
+        self.control_seed = 1  # of the weights that sentence vectors of the control come from
         self._embedder: tuple[EncoderModel, list[str], Any, SentenceHead | None] | None = None
 
     def fit(
@@ -101,6 +104,11 @@ class EncoderBackend:
         task = _task_of(suite)
         if task.writes:
             return list(self._generator.fit(title, train, lang, cfg))
+        if cfg.text_to_text:
+            self._text_to_text = TextToText(self._generator, lang, task.closed_labels(suite, train))
+            rows = as_texts(suite, task, train)
+            self._text_to_text.check_names()
+            return list(self._generator.fit(title, rows, lang, cfg))
         if not self.seeded:
             return [self._load_tuned(suite)]
         return [tuned for (tuned,) in self.fit_jointly([suite], [train], lang, cfg, title=title)]
@@ -119,6 +127,8 @@ class EncoderBackend:
         Returns:
             For each epoch a model for each suite.
         """
+        if cfg.text_to_text:
+            raise UserError("fit.text_to_text=true with a head for each suite", "xling eval with it")
         tune_settings = {f.name for f in fields(TuneConfig)}
         values = {f.name: getattr(cfg, f.name) for f in fields(cfg) if f.name in tune_settings}
         settings = TuneConfig(**values, random_init=self.random_init)
@@ -193,6 +203,8 @@ class EncoderBackend:
             return list(self._masked_lm.choose_likelier(rows, lang))
         if task.writes:
             return list(self._generator.predict(checkpoint, task, rows, lang))
+        if self._text_to_text and isinstance(checkpoint, dict):
+            return list(self._text_to_text.predict(checkpoint, suite, task, rows, lang))
         return (self._quantised(checkpoint) if self.int8 else checkpoint).predict(rows, lang=lang)
 
     def probabilities(
@@ -265,7 +277,7 @@ class EncoderBackend:
     def _load_embedder(self) -> tuple[EncoderModel, list[str], Any, SentenceHead | None]:
         """Return the encoder, its languages, its tokenizer, and how it makes sentence vectors if it says so."""
         if self._embedder is None:
-            torch.manual_seed(1)
+            torch.manual_seed(self.control_seed)
             model, langs = model_weights.load_model(self.ckpt, random_init=self.random_init)
             if self.int8:
                 quantise(model.encoder)

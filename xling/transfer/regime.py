@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from xling.core.errors import UserError
+from xling.models import parts
 from xling.models.network import adapters
 from xling.models.network.encoder import Encoder
 from xling.models.optim.adamw import AdamWConfig, Share, XlingAdamW
@@ -54,6 +55,12 @@ def check_head(cfg: TuneConfig, model: TaskModel) -> None:
     Raises:
         UserError: one of them.
     """
+    for name in ("layer_decay", "unfreeze_epochs", "freeze_layers"):
+        value, default = getattr(cfg, name), getattr(TuneConfig(), name)
+        if value != default and parts.value(model.encoder.cfg, "share_layers"):
+            raise UserError(
+                f"fit.{name}={value} with a model of model.share_layers=true", f"{default}", "leave it out"
+            )
     if cfg.task_adapter and model.features == "align":
         raise UserError(
             "fit.task_adapter with fit.pair_features=align, which reads no layer",

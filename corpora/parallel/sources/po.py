@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gettext
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,7 @@ from xling.text.files.compressed import MAX_CELL_BYTES
 
 MAX_MESSAGES = 1 << 20
 """Of a catalogue, which is held in memory with about a kilobyte for each."""
+_PLURAL, _MANY = re.compile(r"plural\s*=\s*([^;]+)"), 100
 _DAMAGE = (OSError, ValueError, IndexError, KeyError)
 _NEXT_MESSAGE = re.compile(r'(?<=")\n(?=#|msgid |msgctxt )')
 # polib takes these for line ends: characters of private use stand for them meanwhile.
@@ -47,7 +49,7 @@ class Po(PairReader):
 def _rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row]:
     """Yield the messages that are translated; doubtful and obsolete ones, and those without a text, are dropped.
 
-    Of a message with plural forms, the singular goes with the first form, and the plural with the last one.
+    Of a message with plural forms, the singular goes with the form of 1, and the plural with that of 100.
 
     Raises:
         UserError: the file is not a catalogue, in another charset than it says, or in none of the languages.
@@ -61,11 +63,15 @@ def _rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row]:
             f"{context.tgt.code} or {context.src.code}",
             "change pair=",
         )
+    one, many = _forms(catalogue.metadata.get("Plural-Forms", ""))
     for number, entry in enumerate(catalogue):
         plural = [text for _, text in sorted(entry.msgstr_plural.items())] if entry.msgid_plural else []
         pairs = [(entry.msgid, entry.msgstr)]
         if plural:
-            pairs = list(dict.fromkeys([(entry.msgid, plural[0]), (entry.msgid_plural, plural[-1])]))
+            singular, others = (
+                plural[form if form < len(plural) else default] for form, default in ((one, 0), (many, -1))
+            )
+            pairs = list(dict.fromkeys([(entry.msgid, singular), (entry.msgid_plural, others)]))
         for source, target in ((text.translate(_SHOWN) for text in pair) for pair in pairs):
             reason = ""
             if entry.obsolete or entry.fuzzy:
@@ -78,6 +84,19 @@ def _rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row]:
                 drop_row(ledger, reason, f"{path}/{number}", source[:1000])
             else:
                 yield (target, source, "") if is_turned else (source, target, "")
+
+
+def _forms(rule: str) -> tuple[int, int]:
+    """Return the numbers of the forms for 1 and for 100 things, the first and the last without a rule.
+
+    The first form is that of 0 in Arabic and of 5 in Slovene, and the last is that of 0 in Latvian.
+    """
+    stated = _PLURAL.search(rule)
+    try:
+        form_of = gettext.c2py(stated[1]) if stated else None
+        return (form_of(1), form_of(_MANY)) if form_of else (0, MAX_MESSAGES)
+    except (ValueError, ArithmeticError, RecursionError):
+        return 0, MAX_MESSAGES
 
 
 def read_catalogue(path: Path, ledger: Ledger) -> Any:

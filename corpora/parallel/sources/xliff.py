@@ -19,6 +19,7 @@ _UNITS, _TEXTS = frozenset({"trans-unit", "segment"}), frozenset({"source", "seg
 _SKIPPED = frozenset(
     {"alt-trans", "note", "notes", "ignorable", "matches", "glossary", "originalData", "metadata"}
 )
+_INHERITED = frozenset({"file", "group", "unit", "trans-unit"})
 _NOT_TRANSLATED = frozenset({"new", "needs-translation", "initial"})
 _BREAKS = frozenset({"lb", "x-html-br", "fmt", "pb"})
 
@@ -38,7 +39,8 @@ class Xliff(UnitFile):
         """
         langs, doc, number = ["", ""], "", 0
         unit: dict[str, _Text] = {}
-        state, is_wanted, skipped = "", True, 0
+        state, skipped = "", 0
+        wanted = [True]
         text: _Text | None = None
         codes: list[list[str]] = []
         marks: list[str] = []
@@ -55,21 +57,24 @@ class Xliff(UnitFile):
                     codes[-1].append(name)
                 elif text:
                     text.add(name, marks[-1] if marks else "")
-            elif name in ("xliff", "file") and kind == "start":
+            elif name in _HEADS and kind == "start":
+                del wanted[1:]
                 langs[0] = attributes.get("srcLang") or attributes.get("source-language") or langs[0]
                 langs[1] = attributes.get("trgLang") or attributes.get("target-language") or langs[1]
                 doc = attributes.get("original", "") if name == "file" else ""
-            elif name in ("trans-unit", "unit") and kind == "start":
-                is_wanted = attributes.get("translate") != "no"
+            if kind == "start" and name in _INHERITED:
+                wanted.append(attributes.get("translate", "yes" if wanted[-1] else "no") != "no")
             if name in _UNITS and kind == "start":
                 unit, state, number = {}, attributes.get("state", ""), number + 1
             elif name in _UNITS and kind == "end":
                 yield from _units_of(
-                    path, f"{number}", unit, state if is_wanted else "no", langs, doc, ledger
+                    path, f"{number}", unit, state if wanted[-1] else "no", langs, doc, ledger
                 )
             elif name in _TEXTS and kind == "start":
                 text, codes, marks = _Text(), [], []
                 unit[name] = text
+                side = int(name == "target")
+                langs[side] = langs[side] or attributes.get("xml:lang", "")
                 state = attributes.get("state", state) if name == "target" else state
             elif name in _TEXTS and kind == "end":
                 text = None
@@ -80,13 +85,11 @@ class Xliff(UnitFile):
                 elif marks:
                     marks.pop()
             elif text and name in _CODES and kind == "start":
-                shown = (
-                    attributes.get("equiv-text") or attributes.get("equiv") or attributes.get("disp") or ""
-                )
-                is_break = attributes.get("ctype") in _BREAKS or attributes.get("subType") == "xlf:lb"
-                codes.append([shown, "\n" if is_break else ""])
+                codes.append(_shown(attributes))
             elif text and name in _CODES and codes:
                 text.add(_mark(name, "".join(codes.pop())), marks[-1] if marks else "")
+            if kind == "end" and name in _INHERITED:
+                wanted.pop()
 
 
 @dataclass
@@ -100,6 +103,13 @@ class _Text:
         self.parts.append(text)
         if segment:
             self.segments.setdefault(segment, []).append(text)
+
+
+def _shown(attributes: dict[str, str]) -> list[str]:
+    """Return the text that stands for a code, and a line break where it is one."""
+    text = attributes.get("equiv-text") or attributes.get("equiv") or attributes.get("disp") or ""
+    is_break = attributes.get("ctype") in _BREAKS or attributes.get("subType") == "xlf:lb"
+    return [text, "\n" if is_break else ""]
 
 
 def _mark(name: str, content: str) -> str:

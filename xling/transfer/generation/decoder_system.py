@@ -83,7 +83,12 @@ class TextGenerator:
         return epoch_weights
 
     def predict(
-        self, weights: Weights | None, task: Task, rows: Sequence[LabelledRow], lang: str
+        self,
+        weights: Weights | None,
+        task: Task,
+        rows: Sequence[LabelledRow],
+        lang: str,
+        written: str = "",
     ) -> list[str]:
         """Write one text for each row.
 
@@ -91,7 +96,8 @@ class TextGenerator:
             weights: weights from `fit`; None for the model unchanged.
             task: task with generated texts.
             rows: with a ``text``, and optionally an ``answer``.
-            lang: language of the output, or the pair ``src-tgt``.
+            lang: language of the texts, or the pair ``src-tgt``.
+            written: language of the output, if it is another than ``lang``.
 
         Raises:
             UserError: no decoder, or a language that the model was not trained on.
@@ -103,7 +109,7 @@ class TextGenerator:
         if weights is not None:
             translator.model.load_state_dict(weights)
             self._has_published_weights = False
-        src, tgt = split_pair(lang) if task.translates else (lang, lang)
+        src, tgt = split_pair(lang) if task.translates else (lang, written or lang)
         for code in (src, tgt):
             translator.lang_index(code)
         if task.translates:
@@ -114,6 +120,11 @@ class TextGenerator:
             ]
         with Progress(f"write {lang}", len(rows), "rows") as progress:
             return translator.translate_parts(sources, src, tgt, lambda num, _: progress.update(num))
+
+    @property
+    def translator(self) -> Translator:
+        """The model that was trained last, or as it was published."""
+        return self._translator or self._published()
 
     def _published(self) -> Translator:
         """Load the model with the weights it was published with, or with fresh ones for the control."""
