@@ -55,22 +55,22 @@ def _whole_units(
     end = re.compile(rf"</(?:\w+:)?(?:{'|'.join(sorted(units))})\s*>")
     head = re.compile(rf"<(?:\w+:)?(?:{'|'.join(sorted(heads))})(?=[\s>])[^<>]*>")
     places = [match.start() for match in start.finditer(text)]
-    found = list[list[Event]]()
+    events_of_units = list[list[Event]]()
     for begin, stop in zip([0, *places], [*places, len(text)], strict=True):
         piece = text[begin:stop]
         last = end.search(piece)
         if begin in places:
             inner = _parsed(piece[: last.end()], texts) if last else None
-            found.append(inner or [Event(DAMAGED, piece[:1000], {})])
+            events_of_units.append(inner or [Event(DAMAGED, piece[:1000], {})])
         for lost in list(end.finditer(piece))[begin in places :]:
-            found.append([Event(DAMAGED, piece[max(0, lost.start() - 1000) : lost.end()], {})])
+            events_of_units.append([Event(DAMAGED, piece[max(0, lost.start() - 1000) : lost.end()], {})])
         for match in head.finditer(piece, last.end() if last else 0):
-            found.append(
+            events_of_units.append(
                 [each for each in _parsed(f"{match[0].rstrip('/>')}/>", texts) or [] if each.kind == "start"]
             )
-    if not any(len(each) > 1 for each in found):
+    if not any(len(each) > 1 for each in events_of_units):
         raise error
-    for each in found:
+    for each in events_of_units:
         yield from each
 
 

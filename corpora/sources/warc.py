@@ -20,6 +20,7 @@ from xling.text.files.encodings import unmarked_utf
 
 _HTML_TYPES = ("text/html", "application/xhtml+xml")
 _HEAD_BYTES = 1 << 14
+_GOOD_PER_BAD = 20  # characters beyond ASCII of UTF-8 for each that is damaged
 MAX_PAGE_BYTES = 1 << 24
 
 
@@ -143,6 +144,10 @@ def html_text(page: bytes, parameters: str, ledger: Ledger) -> str:
             return page.decode(map_encoding_to_html5(stated) or stated)
         except (LookupError, UnicodeDecodeError, ValueError):
             ledger.count_event("page not in the charset its server states")
+    text = page.decode("utf-8", "replace")
+    num_bad = text.count("\ufffd")
+    if num_bad and num_bad * _GOOD_PER_BAD <= sum(char > "\x7f" for char in text):
+        return text  # a guess would take the whole page for another charset
     guessed = unmarked_utf(page[:_HEAD_BYTES]) or detect_encoding(
         page, html5_compatible=True, from_html_meta=True
     )

@@ -113,7 +113,8 @@ class Wiki(Source):
                 ledger.drop(STAGE, reason, doc)
                 continue
             dropped = Counter[str]()
-            doc.text = clean(doc.text, dump.names, Page(lang or self._lang_of(dump.site), doc.date), dropped)
+            where = Page(lang or self._lang_of(dump.site) or self.context.one_lang, doc.date)
+            doc.text = clean(doc.text, dump.names, where, dropped)
             for name, count in dropped.items():
                 ledger.count_event(f"template dropped from within a sentence: {name}", count)
             if kept := admit(doc, ledger):

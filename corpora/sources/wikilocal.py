@@ -46,7 +46,7 @@ _OF_ALL: Mapping[str, _Shown] = {
 }
 _OF_LANGS: Mapping[str, Mapping[str, _Shown]] = {
     "de": {
-        **dict.fromkeys(("datum", "formatzahllokal", "formatnum", "nobr", "versal", "kapitälchen"), _first),
+        **dict.fromkeys(("formatzahllokal", "formatnum", "nobr", "versal", "kapitälchen"), _first),
         "betrag": lambda arguments: " ".join(filter(None, arguments[:2])),
     },
     "fr": {
@@ -59,7 +59,7 @@ _OF_LANGS: Mapping[str, Mapping[str, _Shown]] = {
         "ac": lambda arguments: "a. C.", "dc": lambda arguments: "d. C.",
     },
     "ru": {
-        **dict.fromkeys(("год", "num", "сс3", "сс", "нп-", "s", "дата"), _first),
+        **dict.fromkeys(("год", "num", "сс3", "сс", "нп-", "s"), _first),
         "до н. э.": lambda arguments: "до н. э.", "н. э.": lambda arguments: "н. э.",
     },
     "ja": dict.fromkeys(("要出典", "要検証", "独自研究範囲", "いつ範囲"), _marked),

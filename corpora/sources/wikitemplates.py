@@ -297,6 +297,12 @@ def _french_date(arguments: Arguments, page: Page) -> str:
     return " ".join(parts)
 
 
+def _date_from_day(arguments: Arguments, page: Page) -> str:
+    """``{{fecha|3|5|1950}}``: the day first, as its numbers or words."""
+    parts = [part for part in arguments[:3] if part]
+    return (".".join if len(parts) > 1 and all(map(str.isdecimal, parts)) else " ".join)(parts)
+
+
 def _french_incise(arguments: Arguments, page: Page) -> str:
     return f" – {arguments.at(1)}" + ("" if arguments.at(2) else " – ")
 
@@ -346,6 +352,7 @@ _RENDERERS: dict[str, _Renderer] = {
     **dict.fromkeys(("start date", "end date", "start date and age", "birth date", "birth date and age", "death date",
                      "birth-date", "death-date", "date", "dts", "birth date and age2", "film date", "release date"),
                      _date),
+    **dict.fromkeys(("fecha", "дата", "datum", "data", "dato", "päiväys"), _date_from_day),
     **dict.fromkeys(("date-", "date de naissance", "date de décès", "date naissance"), _french_date),
     "death date and age": _date, "age": _age, "age in years": _age, "alter": _age, "edad": _age, "età": _age,
     "âge": _age, "年数": _age,

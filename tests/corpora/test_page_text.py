@@ -17,6 +17,8 @@ from xling.core.settings import config
 from xling.corpora.common.shards import read_corpus
 from xling.corpora.mono import MonoConfig
 from xling.corpora.sources.page_text import RESCUED_NOTE
+from xling.corpora.sources.warc import html_text
+from xling.text.document import Ledger
 
 MENU = "".join(
     f"<li><a href='/{word}'>{word}</a></li>" for word in ("Home", "News", "Contact", "Shop", "Help", "Jobs")
@@ -117,3 +119,16 @@ def test_extract_is_for_sources_of_html_alone(tmp_path: Path) -> None:
     assert "Contact" in build(tmp_path, extract="all")[0]
     with pytest.raises(UserError, match="extract"):
         build(tmp_path, "text", extract="all", source=f"text:{tmp_path}/a.txt")
+
+
+@pytest.mark.parametrize("bad", [b"\xff\xfe", b"\xe4", b"\x80"])
+def test_a_bad_byte_leaves_a_page_in_utf8(bad: bytes) -> None:
+    text = "比利时球星在第二十五分钟打进一球，上半场球队领先，观众都很高兴。"
+    page = f"<html><body><p>{text}</p>".encode() + bad + f"<p>{text}</p></body></html>".encode()
+    assert html_text(page, "", Ledger()).count(text) == 2
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_page_in_utf16_without_a_mark_is_read(encoding: str) -> None:
+    page = "<html><body><p>Село стоит на берегу реки.</p></body></html>"
+    assert html_text(page.encode(encoding), "", Ledger()) == page

@@ -234,7 +234,8 @@ FRENCH = [
     ("en", "10<sup>6</sup> m<sup>2</sup>", "10⁶ m²"), ("en", "10<SUP>−3</SUP>", "10⁻³"),
     ("en", "5<sup>th</sup>", "5th"),
     ("en", "10{{sup|-3}}", "10⁻³"), ("en", "{{as of|2010|June|lc=y}}", "as of June 2010"),
-    ("en", "H<sub>2</sub>O", "H2O"),
+    ("en", "H<sub>2</sub>O", "H2O"), ("ru", "{{дата|3|5|1950}}", "3.5.1950"), ("ko", "{{llang|en|London}}", "London"),
+    ("he", "{{אנגלית|house}}", "house"), ("ar", "{{إنج|house}}", "house"),
     ("fi", "{{k-de|Wort}}", "Wort"), ("de", "{{start date|1998|5|4}}", "1998-05-04"),
 ])  # fmt: skip
 def test_templates_keep_the_text_that_they_show(lang: str, source: str, text: str) -> None:
@@ -350,3 +351,12 @@ def test_no_sentence_ends_in_a_preposition_because_of_a_dropped_template(
 ])  # fmt: skip
 def test_an_address_ends_before_letters_of_scripts_without_spaces(source: str, text: str) -> None:
     assert " ".join(clean(source).split()) == text
+
+
+def test_a_dump_that_names_no_wiki_has_the_language_of_the_corpus(tmp_path: Path) -> None:
+    text = "Le {{date|14|7|1789}}, {{unité|5|m}}."
+    page = f"<page><title>T</title><ns>0</ns><id>1</id><revision><text>{text}</text></revision></page>"
+    (tmp_path / "part.xml").write_text(f"<mediawiki>{page}</mediawiki>", encoding="utf-8")
+    source = open_source(f"wiki:{tmp_path}/part.xml", Context(lang="fr"))
+    (doc,) = source.read(*source.shards(), Ledger())
+    assert doc.text == "Le 14 juillet 1789, 5 m."

@@ -9,7 +9,7 @@ from xling.core.package_tables import load_table
 _TABLE = load_table(__package__, "alphabets.yaml")
 _PRINT = frozenset("‘’“”„‚…–—•«»‹›°§€£©®™·¡¿\u00a0")
 _MIN_SHARE = 0.9  # of the characters beyond ASCII
-_MARGIN = 0.002  # by which a less usual page has to be better
+_MARGIN = 0.0005  # by which a less usual page has to be better
 _WORTH_OF_CAPITAL, _WORTH_OF_MARK = (
     0.5,
     0.95,

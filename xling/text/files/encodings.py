@@ -284,12 +284,12 @@ def _seven_bits(head: bytes) -> str:
 
 def _is_utf7(head: bytes) -> bool:
     """Return whether what follows the plus signs of ASCII is text in UTF-7, such as a letter in a word."""
-    found = list(_SHIFTED.finditer(head))
-    texts = [_of_base64(match[1]) for match in found]
+    sequences = list(_SHIFTED.finditer(head))
+    texts = [_of_base64(match[1]) for match in sequences]
     in_words = sum(
         (text.isalpha() and head[match.start() - 1 : match.start()].isalpha())
         or (match[0].endswith(b"-") and text in _MARKS_OF_PRINT)
-        for match, text in zip(found, texts, strict=True)
+        for match, text in zip(sequences, texts, strict=True)
     )
     num_letters = sum(any(map(str.isalpha, text)) for text in texts)
     is_enough = bool(in_words) or num_letters > 1 or (num_letters and _is_read_as(head, "utf-7"))
