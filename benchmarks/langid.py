@@ -2,10 +2,13 @@
 
 Run:  XLING_DATA=FOLDER python -m benchmarks.langid train corpora/langid/ngrams.npz
       XLING_DATA=FOLDER python -m benchmarks.langid
+      XLING_DATA=FOLDER python -m benchmarks.langid rates corpora/langid/rates.json
 
 ``train`` trains on what may be passed on: the Universal Declaration of Human Rights (a paragraph in five is left out),
 Bibles in the public domain or under CC BY-SA, Common Voice's sentences (CC0; 300 lines of each language are left out),
 NLLB-Seed (CC BY-SA 4.0) and VOA. Tatoeba, NTREX, SIB-200, MAFAND, Universal NER and stories are never trained on.
+
+``rates`` writes how often texts of these sets, of SIB-200 and of translated programs are taken for other languages.
 
 Without a word it scores single lines of these and of what was left out: accuracy by set, macro-F1 over the languages
 of Tatoeba, close languages, upper case against lower, MB/s of one core. A label counts as right when its base language
@@ -29,8 +32,10 @@ import numpy as np
 
 from xling.core import languages
 from xling.core.errors import UserError
+from xling.corpora.fit.langid_eval import CHARS, answers, joined
 from xling.corpora.langid import ngrams
-from xling.corpora.stages.langid import identify
+from xling.corpora.langid.rates import BUILT_IN, Rates
+from xling.corpora.stages.langid import LangId, identify
 from xling.text.files import corpus_reader
 
 
@@ -229,10 +234,38 @@ def unseen(data: Path, most: int = 300) -> None:
     print(f"{num_bytes / 1e6 / seconds:.1f} MB/s on lines of {num_bytes / num_lines:.0f} bytes")
 
 
+def held_out_lines(data: Path) -> Iterator[tuple[str, str]]:
+    """Yield language and line of all that training never saw: the sets of `unseen_sets`, SIB-200 and translations."""
+    for _, code, lines in unseen_sets(data):
+        yield from ((code, line) for line in lines)
+    for path in sorted(data.glob("sib200/*.tsv")):
+        if code := code_of(path.name.partition(".")[0]):
+            yield from ((code, line.rpartition("\t")[2]) for line in read(path)[1:])
+    for path in sorted(data.glob("po/*.tsv.gz")):
+        if code := code_of(path.name.split(".")[1]):
+            yield from ((code, line.rpartition("\t")[2]) for line in corpus_reader.read_lines(path))
+
+
+def rates(out: Path) -> None:
+    """Write the rates of confusion of the built-in models, which ship with the package."""
+    lines: dict[str, list[str]] = {}
+    for code, line in held_out_lines(Path(os.environ["XLING_DATA"])):
+        if any(map(str.isalpha, line)):
+            lines.setdefault(code.partition("_")[0], []).append(line)
+    texts = ((lang, text) for lang in sorted(lines) for text in joined(dict.fromkeys(lines[lang]), CHARS))
+    measured = Rates.count(BUILT_IN, CHARS, answers(LangId(threshold=0.0, min_script_share=0.0), texts))
+    measured.save(out)
+    print(
+        f"{sum(measured.texts.values()):,} texts in {len(measured.texts)} languages, {out.stat().st_size:,} bytes"
+    )
+
+
 if __name__ == "__main__":
     if not os.environ.get("XLING_DATA"):
         sys.exit("benchmarks/langid.py needs the labelled sets: set XLING_DATA to the data folder")
     if sys.argv[1:2] == ["train"]:
         train(Path(sys.argv[2]))
+    elif sys.argv[1:2] == ["rates"]:
+        rates(Path(sys.argv[2]))
     else:
         unseen(Path(os.environ["XLING_DATA"]))

@@ -6,15 +6,25 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-# Every attempt is a fork of one process that has imported everything and started no thread. It is killed before (odd)
-# or after (even) its n-th rename, and n is another one each time.
+# Every attempt is a fork of one process that started no thread. It is killed before (odd) or after (even) its n-th
+# rename, and n is another one each time. What an attempt has imported, the next ones have from the beginning.
 _ATTEMPTS = """
-import importlib, os, pathlib, signal, sys, traceback
+import gc, importlib, os, pathlib, signal, sys, tempfile, traceback
+from contextlib import suppress
 from xling import cli
 
-moments, modules, words = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
+moments, stride, modules, words = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:]
 for module in modules.split(","):
-    importlib.import_module(module)
+    name, _, loads = module.partition(":")
+    found = importlib.import_module(name)
+    if loads:
+        getattr(found, loads)()
+imported = tempfile.NamedTemporaryFile("w+")
+
+def die():
+    imported.seek(0)
+    print(*sys.modules, file=imported, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 def run(dies_at):
     count = 0
@@ -23,21 +33,23 @@ def run(dies_at):
             nonlocal count
             count += 1
             if count == dies_at and dies_at % 2:
-                os.kill(os.getpid(), signal.SIGKILL)
+                die()
             result = real(*args)
             if count == dies_at:
-                os.kill(os.getpid(), signal.SIGKILL)
+                die()
             return result
         return call
     pathlib.Path.rename, pathlib.Path.replace = deadly(pathlib.Path.rename), deadly(pathlib.Path.replace)
     return cli.main(words)
 
 for attempt in range(200):
+    gc.collect()
+    gc.freeze()  # else each fork copies the pages that its garbage collector looks at
     child = os.fork()
     if not child:
         code = 99
         try:
-            code = run(attempt % moments + 2 if moments else 0)
+            code = run(attempt % moments * stride + 2 if moments else 0)
         except BaseException:
             traceback.print_exc()
         finally:
@@ -46,15 +58,20 @@ for attempt in range(200):
     if code != -signal.SIGKILL:
         print(f"{code} {attempt}")
         break
+    imported.seek(0)
+    for name in imported.read().split():
+        with suppress(Exception):
+            importlib.import_module(name)
 """
 
 
-def attempts(words: Sequence[str], modules: str, moments: int = 0) -> tuple[int, int]:
+def attempts(words: Sequence[str], modules: str, moments: int = 0, stride: int = 1) -> tuple[int, int]:
     """Run a command until it is not killed, or once without ``moments``; the exit code and how often it was killed.
 
-    ``modules`` are imported once for all attempts, with commas between them.
+    The first attempt dies at its second rename, each later one ``stride`` renames later; ``moments`` attempts are a round.
+    ``modules`` are imported once for all attempts, with commas between them; ``module:function`` is called, too.
     """
-    command = [sys.executable, "-c", _ATTEMPTS, str(moments), modules, *words]
+    command = [sys.executable, "-c", _ATTEMPTS, str(moments), str(stride), modules, *words]
     ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     code, deaths = ended.stdout.splitlines()[-1].split()
     return int(code), int(deaths)

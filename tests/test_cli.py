@@ -85,6 +85,11 @@ def test_settings_of_slurm_without_a_cluster_are_refused(xling: Xling, tmp_path:
         code, _, err = xling(*words, "slurm.mem_gb=3")
         assert code == 2 and "slurm.mem_gb=3 without cluster=; valid: cluster=slurm" in err
     assert not (tmp_path / "raw").exists()
+    (tmp_path / "a.txt").write_text("Habari ya leo, rafiki yangu.\n")
+    mono = ["corpus", "mono", "lang=sw", f"source=text:{tmp_path}/a.txt", f"out={tmp_path}/raw", "--dry-run"]
+    code, text, err = xling(*mono, "cluster=slurm", "slurm.mem_gb=3")
+    assert code == 0 and "core-hours" in text, f"a dry run is never queued: {err}"
+    assert not (tmp_path / "raw").exists()
     (tmp_path / "p.yaml").write_text("vars: {out: o}\n")
     code, _, err = xling("run", str(tmp_path / "p.yaml"))
     assert code == 2 and "p.yaml has no steps; valid: steps:" in err

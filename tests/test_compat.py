@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -12,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from xling import compat
 
 ROOT = Path(__file__).resolve().parent.parent
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -253,3 +256,14 @@ def test_a_lookup_keeps_no_argument(python: Run) -> None:
     assert done.stdout.splitlines() == ["optimizer must be an instance of FairseqOptimizer", "None"], (
         done.stderr
     )
+
+
+@pytest.mark.parametrize(("given", "used"), [(None, "1"), ("0", "0")])
+def test_torch_is_asked_for_huge_pages_unless_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch, given: str | None, used: str
+) -> None:
+    monkeypatch.setenv(compat.HUGE_PAGES_VARIABLE, given or "")
+    if given is None:
+        monkeypatch.delenv(compat.HUGE_PAGES_VARIABLE)
+    compat.ask_for_huge_pages()
+    assert os.environ[compat.HUGE_PAGES_VARIABLE] == used

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Model", "corpus", "load"]
 
 compat.lighten()
+compat.ask_for_huge_pages()
 
 
 def __getattr__(name: str) -> Any:

@@ -376,13 +376,15 @@ def slurm_settings(launch: dict[str, str]) -> dict[str, str]:
 
 
 def execute(name: str, cfg: Any, launch: dict[str, str]) -> Any:
-    """Run a stage here or hand it to the cluster.
+    """Run a stage here or hand it to the cluster; a dry run is never queued.
 
     Raises:
         UserError: a setting of Slurm without a cluster.
     """
-    if launch["cluster"] == "local":
-        refuse_slurm_settings(launch)
+    is_dry = launch["cluster"] == "slurm" and getattr(cfg, "dry_run", False) is True
+    if launch["cluster"] == "local" or is_dry:
+        if not is_dry:
+            refuse_slurm_settings(launch)
         out = closing.output_of(name, getattr(cfg, "out", ""), getattr(cfg, "lang", ""))
         before, started_at = closing.state_of(out), time.monotonic()
         result = run_local(name, cfg, int(launch["workers"]))

@@ -194,6 +194,21 @@ class CardData:
             )
         return rows
 
+    def trust_rows(self) -> list[list[str]]:
+        """Return what may be expected of the language's identification: one row, none without rates."""
+        if not (trust := self.stats.get("identification")):
+            return []
+        wrong = ", ".join(
+            f"{lang} ({100 * share:.0f} %)" for lang, share in trust["taken_from"] if share >= 0.01
+        )
+        numbers = [
+            f"{trust['prior']:.3g}",
+            f"{trust['threshold']:g}",
+            trust["says"],
+            f"{100 * trust['recall']:.1f} %",
+        ]
+        return [[*numbers, f"{trust['texts']:,}", wrong]]
+
     def summary(self) -> str:
         """Return the corpus in one sentence."""
         uris = ", ".join(source["uri"] for source in self.stats["sources"])
@@ -228,6 +243,14 @@ _LOSS_HEAD = ["stage", "reason", "meaning", "documents", "", "characters"]
 _AUDIT_HEAD = ["noise", "pairs", "dropped", "95 %"]
 READ_HEAD = ["of", "share", "texts read", "estimate", "95 %", ""]
 AGREEMENT_HEAD = ["question", "texts", "same", "alpha"]
+_TRUST_HEAD = [
+    "share of the crawl",
+    "threshold",
+    "expected precision",
+    "recall",
+    "held-out texts",
+    "wrong ones are likely",
+]
 _REPAIR_HEAD = ["damage", "texts", "before", "after"]
 _INPUT_HEAD = ["input", "bytes", "sha256"]
 
@@ -251,7 +274,7 @@ def _html_page(card: CardData) -> Iterable[str]:
         yield f"<details>{head}{as_html(table(['event', 'count'], rows, numbers=(1,)))}</details>"
     yield from _html_plots(card)
     sections = _optional_tables(card)
-    for name in ("read_by_people", "agreement", "repairs", "audit", "limits"):
+    for name in ("identification", "read_by_people", "agreement", "repairs", "audit", "limits"):
         if name in sections:
             title, rows_of_section = sections[name]
             yield (f"<h2>{title}</h2>" if name != "agreement" else "") + f"<p>{_SECTION_TEXTS[name]}</p>"
@@ -351,6 +374,7 @@ def _optional_tables(card: CardData) -> dict[str, tuple[str, Table]]:
             card.limit_rows(),
             range(2, len(_LIMIT_HEAD)),
         ),
+        ("identification", "How sure the language is", _TRUST_HEAD, card.trust_rows(), (0, 1, 3, 4)),
         ("read_by_people", "What readers found", READ_HEAD, card.stats.get("read_by_people"), (2, 3, 4)),
         ("agreement", "How far readers agree", AGREEMENT_HEAD, card.stats.get("agreement"), (1, 2, 3)),
         ("repairs", "What was repaired", _REPAIR_HEAD, card.stats.get("repairs"), (1,)),

@@ -17,6 +17,7 @@ _SETTINGS = {
     ("langid", "other_language"): "check lang= and the source, or leave langid out of after_dedup=",
     ("paragraph_dedup", ""): "dedup=false",
     ("near_dedup", ""): "near_dedup=false",
+    ("near_dedup", "in_earlier_corpus"): "against=",
     ("perplexity", ""): "lm.keep= or lm.max_perplexity=",
     ("read", "longer than max_chars"): "max_chars=",
     (

@@ -14,9 +14,15 @@ from xling.corpora.common.archive import open_zip
 from xling.corpora.common.safe_xml import Event, events
 
 MAX_MEMBERS, MAX_MEMBER_BYTES, MAX_TOTAL_BYTES = 20_000, 1 << 28, 1 << 31
-_WORD_DELETED = frozenset({"del", "moveFrom", "Fallback"})
+_WORD_SKIPPED = frozenset(
+    {"del", "moveFrom", "Fallback", "rt"}
+)  # deleted, said twice, readings above characters
 _ODT_SKIPPED = frozenset(
     {"tracked-changes", "annotation", "note", "ruby-text", "forms", "index-title-template"}
+)
+_ODT_PICTURES, _ODT_OF_PICTURE = (
+    frozenset({"frame", "g", "custom-shape", "rect", "line"}),
+    frozenset({"title", "desc"}),
 )
 
 Block = str | list[list[str]]
@@ -93,7 +99,7 @@ def docx_blocks(path: Path) -> Iterator[Block]:
             if kind == "text":
                 if is_text and texts and not skipped:
                     texts[-1].append(name)
-            elif name in _WORD_DELETED:
+            elif name in _WORD_SKIPPED:
                 skipped += 1 if kind == "start" else -1
             elif kind == "start":
                 is_text = name == "t"
@@ -144,10 +150,15 @@ def odt_paragraphs(path: Path) -> Iterator[str]:
         UserError: no such document, or a damaged one.
     """
     with open_packed(path) as archive:
-        skipped = 0
+        skipped, in_frame = 0, [False]
         texts: list[list[str]] = []
         for kind, name, _ in member_events(archive, "content.xml"):
-            if name in _ODT_SKIPPED and kind != "text":
+            if kind == "end":
+                in_frame.pop()
+            of_picture = in_frame[-1] and name in _ODT_OF_PICTURE
+            if kind == "start":
+                in_frame.append(name in _ODT_PICTURES)
+            if kind != "text" and (name in _ODT_SKIPPED or of_picture):
                 skipped += 1 if kind == "start" else -1
             elif skipped:
                 continue
@@ -182,6 +193,7 @@ def epub_pages(path: Path) -> Iterator[tuple[str, bytes | None]]:
         )
         pages: dict[str, str] = {}
         order: list[str] = []
+        contents = set[str]()
         for kind, name, attributes in member_events(archive, package):
             if kind != "start":
                 continue
@@ -189,9 +201,11 @@ def epub_pages(path: Path) -> Iterator[tuple[str, bytes | None]]:
                 pages[attributes.get("id", "")] = attributes.get("href", "")
             elif name == "itemref" and attributes.get("linear") != "no":
                 order.append(attributes.get("idref", ""))
+            elif name == "reference" and attributes.get("type") == "toc":  # of EPUB 2
+                contents.add(attributes.get("href", "").partition("#")[0])
         locked = _locked_members(archive)
         for item in dict.fromkeys(order):  # a page stands once in a book
-            if item in pages:
+            if item in pages and pages[item] not in contents:
                 member = normpath(join(dirname(package), unquote(pages[item].partition("#")[0])))
                 is_there = member in archive.NameToInfo and member not in locked
                 yield member, read_member(archive, member) if is_there else None

@@ -1,4 +1,4 @@
-"""Raised digits of markup: ``10<sup>6</sup>`` is 10⁶, not 106."""
+"""Raised digits of markup: ``10<sup>6</sup>`` is 10⁶, not 106; marks of footnotes are no text."""
 
 from __future__ import annotations
 
@@ -6,6 +6,22 @@ import re
 
 _RAISED = re.compile(r"(?<=[\w)\]°])\s?<sup\b[^<>]{0,200}>\s*([+\-−–]?\d{1,4})\s*</sup\s*>", re.IGNORECASE)
 _DIGITS = str.maketrans("0123456789+-−–", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻")
+
+_TAG, _TO = "[^<>]{0,300}", "[^<>#]{0,300}"
+_AROUND = r"(?:\s|[\[\]()]|&#9[13];|</?span\b[^<>]{0,100}>){0,9}"
+_MARK = rf"{_AROUND}(?:\d{{1,4}}|[a-z]|[*†‡§]{{1,3}}){_AROUND}"
+_NOTE_MARK = re.compile(
+    rf"<sup\b{_TAG}>\s*<a\b{_TO}#{_TAG}>{_MARK}</a\s*>\s*</sup\s*>"
+    rf"|<a\b{_TO}#{_TAG}>\s*<sup\b{_TAG}>{_MARK}</sup\s*>\s*</a\s*>"
+    rf"|<a\b{_TAG}\bnoteref\b{_TAG}>{_MARK}</a\s*>",
+    re.IGNORECASE,
+)
+
+
+def without_note_marks(html: str) -> str:
+    """Return HTML without the raised numbers and signs that lead to footnotes: links to a place in a page."""
+    lowered = html.lower()
+    return _NOTE_MARK.sub("", html) if "<sup" in lowered or "noteref" in lowered else html
 
 
 def raised(text: str) -> str:

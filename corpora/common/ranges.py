@@ -8,6 +8,7 @@ that came and the time that went are kept in a file, so that the limits hold ove
 from __future__ import annotations
 
 import http.client
+import math
 import random
 import re
 import threading
@@ -82,6 +83,11 @@ class Limits:
         """Seconds of this run and all earlier ones."""
         return self._earlier_seconds + time.monotonic() - self._started_at
 
+    @property
+    def left_s(self) -> float:
+        """Seconds that are left, 0 where there are none."""
+        return max(0.0, self._seconds - self.spent_seconds) if self._seconds else math.inf
+
     def reserve(self, num_bytes: int) -> None:
         """Begin a request; where others may leave it enough, it waits for their end.
 
@@ -91,7 +97,7 @@ class Limits:
         with self._settled:
             while self._asked and self._is_over(num_bytes):
                 self._settled.wait()
-            if self._seconds and self.spent_seconds >= self._seconds:
+            if not self.left_s:
                 raise SpentError("time=")
             if self._is_over(num_bytes):
                 raise SpentError("size=")
@@ -215,6 +221,8 @@ class RangeReader:
                 reason, asked_s, is_damage = str(error), error.wait_s, error.is_damage
             finally:
                 self.limits.settle(size, came)
+            if not self.limits.left_s:
+                raise SpentError("time=")
             if failures >= self._patience.num_tries:
                 if is_damage:
                     raise DamagedAnswerError(f"{location}: {reason}")
@@ -223,14 +231,25 @@ class RangeReader:
                     fix="run the same command again later: it goes on from what has arrived",
                 )
             wait_s = self._patience.first_wait_s * 2 ** (failures - 1) * random.uniform(0.5, 1.5)
-            self._sleep(min(max(wait_s, asked_s), self._patience.longest_wait_s))
+            self._wait(min(max(wait_s, asked_s), self._patience.longest_wait_s))
+
+    def _wait(self, seconds: float) -> None:
+        """Wait, but no longer than the limit of time.
+
+        Raises:
+            SpentError: the time ends before.
+        """
+        left_s = self.limits.left_s
+        self._sleep(min(seconds, left_s))
+        if seconds >= left_s:
+            raise SpentError("time=")
 
     def _once(self, location: str, start: int, size: int) -> tuple[bytes, int]:
         if not location.startswith(("http://", "https://")):
             return _read_local(Path(location), start, size)
         wait_s, of_round = self.pace.next_wait()
         if wait_s:
-            self._sleep(wait_s)
+            self._wait(wait_s)
         if self.pace.refusals >= _MAX_REFUSALS:  # another thread was told
             raise _refused(location)
         self.num_requests += 1
@@ -243,7 +262,7 @@ class RangeReader:
             with open_url(
                 urllib.request.Request(location, headers=headers), self._patience.timeout_s
             ) as response:
-                data, total = _received(response, location, start, size)
+                data, total = _received(response, location, start, size, self.limits)
         except urllib.error.HTTPError as error:
             with error:
                 self.pace.slow_down(of_round, error.code == 403)
@@ -284,7 +303,9 @@ def _read_local(path: Path, start: int, size: int) -> tuple[bytes, int]:
     return data, path.stat().st_size
 
 
-def _received(response: http.client.HTTPResponse, location: str, start: int, size: int) -> tuple[bytes, int]:
+def _received(
+    response: http.client.HTTPResponse, location: str, start: int, size: int, limits: Limits
+) -> tuple[bytes, int]:
     """Return the body of an answer if it is the range that was asked for, and the length of the file."""
     length = parse_length(response.headers.get("Content-Length"))
     if response.status == 206:
@@ -302,18 +323,18 @@ def _received(response: http.client.HTTPResponse, location: str, start: int, siz
             "a mirror that does",
             "give another base_urls.cc",
         )
-    data = _body(response, size + 1)
+    data = _body(response, size + 1, limits)
     if len(data) != size:
         raise _RetryError(f"got {len(data):,} of {size:,} bytes", len(data), is_damage=True)
     return data, total
 
 
-def _body(response: http.client.HTTPResponse, limit: int) -> bytes:
-    """Return at most ``limit`` bytes of an answer; fewer where it breaks off."""
+def _body(response: http.client.HTTPResponse, limit: int, limits: Limits) -> bytes:
+    """Return at most ``limit`` bytes of an answer; fewer where it breaks off or the time ends."""
     pieces: list[bytes] = []
     num = 0
     try:
-        while num < limit and (piece := response.read(min(1 << 20, limit - num))):
+        while num < limit and limits.left_s and (piece := response.read1(min(1 << 20, limit - num))):
             pieces.append(piece)
             num += len(piece)
     except http.client.IncompleteRead as error:

@@ -18,6 +18,10 @@ _CHUNK_BYTES = 1 << 18
 TOO_LONG = "\ufffd" * (MAX_CELL_BYTES + 1)
 
 
+class NotWellFormedError(UserError):
+    """A document is cut off or not well-formed."""
+
+
 class Event(NamedTuple):
     """``kind`` is start, end or text; ``value`` the tag without its name space, or the text."""
 
@@ -67,7 +71,7 @@ def events(handle: IO[bytes], name: str, texts: Set[str] = frozenset()) -> Itera
         parser.Parse(b"", True)
         yield from cells.cut(queue)
     except expat.ExpatError as error:
-        raise UserError(
+        raise NotWellFormedError(
             f"{name} is cut off or damaged at line {error.lineno}: {expat.ErrorString(error.code)}",
             "a whole XML file",
             "get the file again",
@@ -75,7 +79,9 @@ def events(handle: IO[bytes], name: str, texts: Set[str] = frozenset()) -> Itera
     except (LookupError, ValueError) as error:  # an encoding that Python or expat does not know
         raise UserError(f"{name}: {error}", "XML in UTF-8 or UTF-16", "convert the file") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise UserError(f"{name} is cut off: {error}", "a whole file", "get the file again") from None
+        raise NotWellFormedError(
+            f"{name} is cut off: {error}", "a whole file", "get the file again"
+        ) from None
 
 
 class _Cells:

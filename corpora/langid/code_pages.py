@@ -14,7 +14,7 @@ import itertools
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
@@ -137,11 +137,13 @@ class CodePages:
             if languages.get(code).script in _EAST_ASIAN and not set(lines) & set(sample)
         ]
         changed = east_asian or [(code, lines) for code, lines in readings if lines != sample]
+        if not changed:
+            return list(lines)
         texts = ["\n".join(lines) for lines in [sample, *(lines for _, lines in changed)]]
         scores = built_in_ngrams().scores([body_of(text) for text in texts])[0]
         strange = np.array([misfits(text) / max(1, len(text)) for text in texts])
         best = (scores.max(axis=1) - _NOT_NATIVE_COST * strange).tolist()
-        score, code = max(zip(best[1:], (code for code, _ in changed), strict=True), default=(0.0, ""))
+        score, code = max(zip(best[1:], (code for code, _ in changed), strict=True))
         is_better = score > best[0] + _MIN_GAIN or (east_asian and score > 0)
         return WrongCodePage.of(code).mend(lines) if is_better else list(lines)
 
@@ -192,12 +194,28 @@ class WrongCodePage:
         gains = built_in_ngrams().gains(np.array(hashes, np.uint32))[:, self._column]
         return frozenset(char for char, gain in zip(letters, gains, strict=True) if gain >= _NATIVE_GAIN)
 
+    @cached_property
+    def _tables(self) -> dict[tuple[str, str], Table]:
+        """The mistaken and the right code page -> character as it was read -> as it was written; no East Asian ones."""
+        return {
+            (mistaken, right): _single_byte_table(mistaken, right)
+            for right in code_pages(self.lang)
+            for mistaken in _MISTAKEN
+            if mistaken != right and right not in _MULTI_BYTE
+        }
+
     def mend(self, lines: Sequence[str]) -> list[str]:
         """Return the lines of one text or file, those that were read in another code page put right."""
         if self._column < 0 or not code_pages(self.lang):
             return list(lines)
-        mended = self._mend_together(lines)
-        suspects = [i for i, line in enumerate(mended) if self.is_suspect(line)]
+        # In their order: what is read of them may end before the last one.
+        suspect_lines = dict.fromkeys(filter(self.is_suspect, dict.fromkeys(lines)))
+        mended = self._mend_together(lines, suspect_lines)
+        suspects = [
+            i
+            for i, (line, old) in enumerate(zip(mended, lines, strict=True))
+            if (line in suspect_lines if line == old else self.is_suspect(line))
+        ]
         for first in range(0, len(suspects), _MAX_LINES_AT_ONCE):
             rows = suspects[first : first + _MAX_LINES_AT_ONCE]
             for row, text in zip(rows, self._mend_suspects([mended[i] for i in rows]), strict=True):
@@ -206,21 +224,14 @@ class WrongCodePage:
             return self._mend_few_letters("\n".join(mended)).split("\n")
         return mended
 
-    def _mend_together(self, lines: Sequence[str]) -> list[str]:
+    def _mend_together(self, lines: Sequence[str], suspects: Collection[str]) -> list[str]:
         """Return the lines, those with characters out of their place as the pages of the whole text have them."""
-        suspects = {line for line in lines if self.is_suspect(line)}
         if not suspects or self.lang.script in _EAST_ASIAN:
             return list(lines)
-        tables = {
-            (mistaken, right): _single_byte_table(mistaken, right)
-            for right in code_pages(self.lang)
-            for mistaken in _MISTAKEN
-            if mistaken != right
-        }
-        pages = right_pages(suspects, self.letters, tables, self._column)
+        pages = right_pages(suspects, self.letters, self._tables, self._column)
         if not pages:
             return list(lines)
-        table = tables[pages]
+        table = self._tables[pages]
         others = [line for line in lines if not line.isascii() and line not in suspects]
         return [
             line.translate(table)
@@ -265,8 +276,8 @@ class WrongCodePage:
             return not languages.matches_script(text, self.lang) or (
                 self.lang.script in ("Cyrl", "Grek") and bool(_INNER_CAPITAL.search(text))
             )
-        others = {char for char in text if char > "\x7f"} - self.letters
-        return bool(others - _ANYWHERE) or bool(_SUSPECT.search(text))
+        strange = {char for char in set(text) if char > "\x7f"}
+        return bool(strange - self.letters - _ANYWHERE) or bool(_SUSPECT.search(text))
 
     def _mend_suspects(self, lines: Sequence[str]) -> list[str]:
         readings = [reading for number, line in enumerate(lines) for reading in self._readings(number, line)]
@@ -316,31 +327,56 @@ class WrongCodePage:
 
     def _readings(self, number: int, line: str) -> list[Reading]:
         """Return the texts that a line may have been, likeliest code pages last."""
-        of_text: dict[str, Reading] = {}
-        for right in code_pages(self.lang):
-            for mistaken in _MISTAKEN:
-                text = _reread(line, mistaken, right)
-                if not text or text == line:
-                    continue
-                if text in of_text:
-                    of_text[text].pages.append((mistaken, right))
-                elif changed := self._changed(line, text):
-                    of_text[text] = Reading(number, text, *changed, [(mistaken, right)])
-        return list(reversed(of_text.values()))
-
-    def _changed(self, line: str, text: str) -> tuple[int, float] | None:
-        """How many characters of a line became letters of the language, and the share of others; None if too many."""
         if self.lang.script in _EAST_ASIAN:
-            new = [char for char in text if not char.isascii()]
-            return (len(new), 0.0) if languages.matches_script(text, self.lang) else None
-        changed = [new for old, new in zip(line, text, strict=True) if old != new]
-        native = sum(char in self.letters for char in changed)
-        told = native + sum(char not in self.letters and char not in _BESIDE_WORDS for char in changed)
+            return self._east_asian_readings(number, line)
+        # Few characters of a line are strange, so the tables are compared by these, and the line is not read anew.
+        strange = [char for char in set(line) if not char.isascii()]
+        points = {ord(char) for char in strange}
+        counts = [line.count(char) for char in strange]
+        of_chars: dict[tuple[str, ...], Reading | None] = {tuple(strange): None}
+        for pages, table in self._tables.items():
+            if not table.keys() >= points:
+                continue
+            chars = tuple(table[ord(char)] for char in strange)
+            if chars not in of_chars:
+                changed = [
+                    (new, count) for old, new, count in zip(strange, chars, counts, strict=True) if old != new
+                ]
+                of_chars[chars] = self._reading(number, line, table, changed)
+            if reading := of_chars[chars]:
+                reading.pages.append(pages)
+        return [reading for reading in reversed(of_chars.values()) if reading]
+
+    def _reading(
+        self, number: int, line: str, table: Table, changed: Sequence[tuple[str, int]]
+    ) -> Reading | None:
+        """Return a line as a table has it, without code pages; None if too few of its new characters are letters.
+
+        Args:
+            number: of the line.
+            line: as it was read.
+            table: character as it was read -> as it was written.
+            changed: new characters and how often each stands there.
+        """
+        native = sum(count for char, count in changed if char in self.letters)
+        told = sum(count for char, count in changed if char in self.letters or char not in _BESIDE_WORDS)
         if not native or native < _MIN_NATIVE_SHARE * told:
             return None
+        text = line.translate(table)
         new_capitals = _inner_capitals(text) - _inner_capitals(line)
         damaged = max(0, new_capitals) + sum(1 for _ in _SUSPECT.finditer(text))
-        return native, 1 - native / told + damaged / native
+        return Reading(number, text, native, 1 - native / told + damaged / native, [])
+
+    def _east_asian_readings(self, number: int, line: str) -> list[Reading]:
+        """Return the texts of a line whose bytes were read as Windows-1252."""
+        of_text: dict[str, Reading] = {}
+        for right in code_pages(self.lang):
+            text = _reread(line, right)
+            if not text or text == line or not languages.matches_script(text, self.lang):
+                continue
+            changed = sum(not char.isascii() for char in text)
+            of_text.setdefault(text, Reading(number, text, changed, 0.0, [])).pages.append(("cp1252", right))
+        return list(reversed(of_text.values()))
 
 
 @dataclass
@@ -367,22 +403,19 @@ _Scored = tuple[float, Reading]
 
 def _inner_capitals(text: str) -> int:
     """How many capitals follow a small letter."""
-    return sum(char.isupper() and before.islower() for before, char in itertools.pairwise(text))
+    # Words of small letters, or with a capital first, have none: these are told at once.
+    words = [word for word in text.split() if not (word.islower() or word.istitle())]
+    return sum(
+        char.isupper() and before.islower() for word in words for before, char in itertools.pairwise(word)
+    )
 
 
-def _reread(line: str, mistaken: str, right: str) -> str:
-    """The line as its bytes read in the right code page, "" where they are none of it."""
-    if right in _MULTI_BYTE:
-        if mistaken != "cp1252":
-            return ""
-        try:
-            data = b"".join(
-                char.encode("cp1252") if ord(char) > 0xFF else char.encode("latin-1") for char in line
-            )
-            return data.decode(right)
-        except UnicodeError:
-            return ""
-    table = _single_byte_table(mistaken, right)
-    if mistaken == right or any(ord(char) not in table for char in set(line) if not char.isascii()):
+def _reread(line: str, right: str) -> str:
+    """The bytes of a line that was read as Windows-1252 in the right code page, "" where they are none of it."""
+    try:
+        data = b"".join(
+            char.encode("cp1252") if ord(char) > 0xFF else char.encode("latin-1") for char in line
+        )
+        return data.decode(right)
+    except UnicodeError:
         return ""
-    return line.translate(table)

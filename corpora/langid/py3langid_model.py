@@ -1,4 +1,4 @@
-"""py3langid's identifier, which walks its automaton over all bytes of a text at once.
+"""py3langid's identifier, which walks its automaton over all bytes of some texts at once.
 
 The automaton of Aho and Corasick (1975) is in the state of the longest n-gram, or beginning of one, that ends at a
 byte. So its state depends on no more bytes than the longest n-gram has. Every byte can be the end of a walk of its own.
@@ -6,11 +6,16 @@ byte. So its state depends on no more bytes than the longest n-gram has. Every b
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+from xling.corpora.langid.ngrams import largest
 
 _NUM_BYTES = 256
 
@@ -39,30 +44,56 @@ class ArrayIdentifier(LanguageIdentifier):
             depth += 1
         return depth
 
-    def _raw_score(self, text: bytes) -> Any:
-        """Return the scores of the classes, as py3langid's loop over bytes does, to the last bit."""
-        codes = np.frombuffer(text, dtype=np.uint8)
-        rows: NDArray[np.int32] = np.full(len(codes), self.tk_row[0] * _NUM_BYTES, dtype=np.int32)
-        for back in range(min(self._depth, len(codes)) - 1, 0, -1):
-            rows[back:] = self._next_row[rows[back:] + codes[: len(codes) - back]]
-        outputs = self._outputs[self._next_states[rows + codes]]
-        values, first, counts = np.unique(outputs[outputs >= 0], return_index=True, return_counts=True)
-        if not len(values):
-            return super()._raw_score(text)
-        order = np.argsort(first)  # of the first occurrence: sums depend on it
-        return self._sparse_score(
-            dict(zip(values[order].tolist(), counts[order].tolist(), strict=True)), self._table
-        )
+    def _states(self, texts: Sequence[bytes]) -> NDArray[np.int32]:
+        """Return the output of the state behind each byte of the texts, one after the other; -1 for none."""
+        codes = np.frombuffer(b"".join(texts), dtype=np.uint8)
+        lengths = np.array([len(text) for text in texts], dtype=np.int64)
+        places = np.arange(len(codes)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        root = np.int32(self.tk_row[0] * _NUM_BYTES)
+        rows: NDArray[np.int32] = np.full(len(codes), root, dtype=np.int32)
+        for back in range(min(self._depth, int(lengths.max())) - 1, 0, -1):
+            following = self._next_row[rows[back:] + codes[: len(codes) - back]]
+            rows[back:] = np.where(places[back:] >= back, following, root)
+        return self._outputs[self._next_states[rows + codes]]
 
-    def best(self, text: str, max_langs: int) -> list[tuple[str, float]]:
-        """Return the first ``max_langs`` labels of `rank` with their scores."""
-        scores = self._decide(text)
-        ranked = dict[str, float]()
-        for place in np.argsort(-scores, kind="stable").tolist():
-            ranked.setdefault(self.nb_classes[place], float(scores[place]))
-            if len(ranked) == max_langs:
-                break
-        return list(ranked.items())
+    def _raw_scores(self, texts: Sequence[bytes]) -> NDArray[np.float32]:
+        """Return the scores of the classes for each text, as py3langid's loop over bytes does, to the last bit."""
+        outputs = self._states(texts)
+        owners = np.repeat(np.arange(len(texts)), [len(text) for text in texts])[outputs >= 0]
+        keys = owners * len(self._table) + outputs[outputs >= 0]
+        unique_keys, first, counts = np.unique(keys, return_index=True, return_counts=True)
+        order = np.argsort(first)  # of the first occurrence: sums depend on it
+        features = unique_keys[order] % len(self._table)
+        weights = np.log1p(counts[order].astype(np.float32))
+        ends = np.searchsorted(owners[first[order]], np.arange(len(texts) + 1))
+        scores = np.zeros((len(texts), len(self.nb_classes)), dtype=np.float32)
+        for i, (start, end) in enumerate(itertools.pairwise(ends.tolist())):
+            if start < end:
+                scores[i] = weights[start:end] @ self._table[features[start:end]] + self.nb_pc
+        return scores
+
+    def best(self, texts: Sequence[str], max_langs: int) -> list[list[tuple[str, float]]]:
+        """Return the first ``max_langs`` labels of `rank` with their scores, of each text."""
+        encoded = [self._encode(text) for text in texts]
+        scores = self._raw_scores(encoded)
+        scores *= np.array([1.0 / math.sqrt(len(text) or 1) for text in encoded], dtype=np.float32)[:, None]
+        np.exp(scores - scores.max(axis=1, keepdims=True), out=scores)
+        scores /= scores.sum(axis=1, keepdims=True)
+        for first, again in self._alias_pairs:
+            scores[:, first] += scores[:, again]
+            scores[:, again] = 0.0
+        # A label that stands there again is taken once.
+        num = max_langs + len(self._alias_pairs)
+        places = largest(scores, min(num, len(self.nb_classes)))
+        answers = []
+        for row, values in zip(
+            places.tolist(), np.take_along_axis(scores, places, axis=1).tolist(), strict=True
+        ):
+            ranked = dict[str, float]()
+            for place, value in zip(row, values, strict=True):
+                ranked.setdefault(self.nb_classes[place], value)
+            answers.append(list(ranked.items())[:max_langs])
+        return answers
 
 
 def load() -> ArrayIdentifier:

@@ -6,12 +6,14 @@ hold the language's own letters, and marks where marks stand.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from xling.corpora.langid.identify import built_in_ngrams
 
 Table = Mapping[int, str]
+_BEYOND_ASCII = re.compile("[^\x00-\x7f]")
 _MAX_CHARS = 2000  # of the words with such characters; more tell nothing new
 _MIN_MISFITS, _MAX_LEFT = 3, 0.1  # the share of misfits that a right reading may leave
 _MIN_GAIN = 0.2  # by which the mean gain of n-grams of the changed words must rise
@@ -31,7 +33,7 @@ def misfits(text: str, letters: Collection[str] | None = None) -> int:
         text: words with blanks between them.
         letters: those of the language; without them any letter is right.
     """
-    places = [i for i, char in enumerate(text) if char > "\x7f"]
+    places = [match.start() for match in _BEYOND_ASCII.finditer(text)]
     return sum(
         _is_misfit(text[i], text[i - 1 : i], text[i + 1 : i + 2], letters)
         and not (unicodedata.category(text[i]) == "Sm" and _is_formula(text, i))
@@ -84,13 +86,16 @@ def right_pages(
     if before < _MIN_MISFITS:
         return None
     readings = dict[str, tuple[str, str]]()
-    strange = {char for char in text if char > "\x7f"}
+    counts = {ord(char): text.count(char) for char in set(text) if char > "\x7f"}
+    foreign = {point: count for point, count in counts.items() if not _may_be(chr(point), letters)}
     for pages, table in tables.items():
-        foreign = sum(
-            text.count(char) for char in strange if not _may_be(table.get(ord(char), char), letters)
+        changed = {point: table[point] for point in table.keys() & counts.keys()}
+        left_foreign = sum(foreign.values()) + sum(
+            counts[point] * (not _may_be(new, letters)) - foreign.get(point, 0)
+            for point, new in changed.items()
         )
-        if foreign <= _MAX_LEFT * before:
-            readings.setdefault(text.translate(dict(table)), pages)
+        if left_foreign <= _MAX_LEFT * before:
+            readings.setdefault(text.translate(changed), pages)
     left = {new: misfits(new, letters) for new in readings}
     gains = {new: _gain(text, new, letters, column) for new in readings if left[new] <= _MAX_LEFT * before}
     best = max(gains, key=lambda new: (gains[new] > 0, -left[new], round(gains[new], 1)), default="")

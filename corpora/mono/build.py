@@ -13,11 +13,14 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from xling.core.errors import UserError
 from xling.core.output import manifest, sealed
 from xling.core.output.parts import Workspace, read_json
 from xling.core.settings import amounts, config
+from xling.corpora.card.publication import STATS
+from xling.corpora.common.shards import corpus_shards
 from xling.corpora.crawl_index.settings import IndexSettings
-from xling.corpora.mono.settings import ALL, CC_INDEX, FOLDER, MonoConfig, is_crawl
+from xling.corpora.mono.settings import ALL, CC_INDEX, FOLDER, MonoConfig, is_crawl, is_published
 from xling.corpora.sources.source import Context, Shard
 from xling.corpora.stages import Stage, configured
 from xling.corpora.stages.langid import LangId
@@ -117,6 +120,7 @@ class Build:
         before_dedup: the stages ahead of paragraph deduplication.
         after_dedup: the stages behind it.
         plan: its shards, parts and ranges, none before the phase ``plan`` and after the publication.
+        earlier: shards of the corpora that it is compared with.
     """
 
     cfg: MonoConfig
@@ -131,6 +135,7 @@ class Build:
     before_dedup: list[Stage]
     after_dedup: list[Stage]
     plan: Plan
+    earlier: tuple[Path, ...] = ()
 
 
 def resolve(cfg: MonoConfig) -> Build:
@@ -146,7 +151,8 @@ def resolve(cfg: MonoConfig) -> Build:
     names = [each.name for each in fields(cfg) if each.name not in _NOT_CONTENT]
     content = {name: config.to_dict(getattr(cfg, name)) for name in names}
     models = [] if cfg.lm.model in ("auto", "none") else [Path(cfg.lm.model)]
-    if files := manifest.digest_paths_in([models, before_dedup, after_dedup]):
+    folders = _earlier_corpora(cfg)
+    if files := manifest.digest_paths_in([models, before_dedup, after_dedup, folders]):
         content["files"] = files
     workspace = Workspace.for_output(out, content)
     context = Context(
@@ -178,7 +184,32 @@ def resolve(cfg: MonoConfig) -> Build:
         before_dedup=before_dedup,
         after_dedup=after_dedup,
         plan=plan,
+        earlier=() if several else tuple(shard for folder in folders for shard in corpus_shards(folder)),
     )
+
+
+def _earlier_corpora(cfg: MonoConfig) -> list[Path]:
+    """Return the folders of the corpora that ``against`` names.
+
+    Raises:
+        UserError: there is no corpus, one is of another language, or it is the output itself.
+    """
+    several, corpora = is_crawl(cfg.lang), list[Path]()
+    for folder in map(Path, cfg.against):
+        if several:
+            folders = sorted(each.parent for each in folder.glob(f"*/{manifest.FILE_NAME}"))
+            folders = [each for each in folders if (each / "shards").is_dir()]
+        else:
+            folders = [folder if is_published(folder) else folder / cfg.lang]
+        if not folders:
+            raise UserError(f"against={folder} holds no corpora", "a folder that xling corpus mono made")
+        for each in folders:
+            corpus_shards(each)
+            lang = read_json(each / STATS).get("lang", "")
+            if lang != (each.name if several else cfg.lang):
+                raise UserError(f"against={each}: a corpus of {lang or 'pairs'}", f"a corpus of {cfg.lang}")
+        corpora += folders
+    return corpora
 
 
 def _min_chars(stages: list[Stage]) -> int:

@@ -4,8 +4,8 @@ Parts and ranges come from the plan that the build itself would make. For many l
 evenly over them. How much each has is known only after routing, so they have more parts in truth.
 
 Seconds, bytes and memory are rates of builds on real pages (``docs/results.d/corpora.md``) times sizes. Those of
-``near``, ``fit``, ``score``, ``cut`` and ``finish`` are guesses. All text is taken to be in the languages asked for, so
-the phases after identification cost less in truth, unless ``lang=all``.
+``against``, ``near``, ``fit``, ``score``, ``cut`` and ``finish`` are guesses. All text is taken to be in the languages
+asked for, so the phases after identification cost less in truth, unless ``lang=all``.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ RATES = {
     "read": Rate(0.065, 0.39, 0.83),
     "dedup": Rate(0.001, 0.16, 0.02),
     "filter": Rate(0.05, 0.67, 0.55, 0.05),
+    "against": Rate(0.004, 0.3, 0.06),
     "near": Rate(0.0015, 0.06, 0.005),
     "shingle": Rate(0.05, 0.3, 0.1),
     "fit": Rate(0.001, 0.01, 0.001),
@@ -157,7 +158,13 @@ def _of_phases(builds: list[Build], text_bytes: float, reading: Rate) -> Iterato
         share = _KEPT_SHARE if phase.name in _PHASES_AFTER_DEDUP else 1.0
         rate = reading if phase.name == "read" else RATES[phase.name]
         memory_mb = _MEMORY[phase.name](build, text_bytes / len(builds))
-        yield _cost(phase.name, rate, phase.num_parts * len(builds), share * text_bytes, memory_mb)
+        num_bytes = _earlier_bytes(builds) if phase.name == "against" else share * text_bytes
+        yield _cost(phase.name, rate, phase.num_parts * len(builds), num_bytes, memory_mb)
+
+
+def _earlier_bytes(builds: list[Build]) -> float:
+    """Return about how much text the earlier corpora have."""
+    return sum(path.stat().st_size for path in builds[0].earlier) * _TEXT_PER_STORED * len(builds)
 
 
 def _with_boilerplate_stage(build: Build, rate: Rate) -> Rate:
@@ -198,6 +205,7 @@ _MEMORY: dict[str, Callable[[Build, float], float]] = {
     "read": lambda build, text_bytes: _reading_mb(build.plan),
     "dedup": _dedup_mb,
     "filter": lambda build, text_bytes: _reading_mb(build.plan) + 300,
+    "against": lambda build, text_bytes: _PLAIN_MB,
     "near": lambda build, text_bytes: _BASE_MB + _hashes_mb(text_bytes) / build.plan.num_near,
     "shingle": lambda build, text_bytes: _PLAIN_MB,
     "fit": lambda build, text_bytes: _BASE_MB + min(build.cfg.memory_mb, _hashes_mb(text_bytes)),

@@ -30,7 +30,7 @@ from xling.corpora.mono.settings import ALL
 from xling.corpora.sources.routed import INDEX_FILE
 
 _PARTS, _EMPTY = "packed.json", "empty"
-_ORDER = ("read", "dedup", "filter", "near", "shingle", "fit", "score", "cut", "finish", "publish")
+_ORDER = ("read", "dedup", "filter", "against", "near", "shingle", "fit", "score", "cut", "finish", "publish")
 
 
 def phases(build: Build) -> Sequence[Phase]:

@@ -6,6 +6,7 @@ Phases, with a barrier between them:
 - ``read`` (map over parts) downloads, reads and hashes.
 - ``dedup`` (map over ranges of keys) finds the paragraphs that occur twice.
 - ``filter`` (map) drops them and runs the other stages.
+- ``against`` (map over the shards of earlier corpora) hashes their documents.
 - ``near`` (map over bands and ranges of hashes) pairs near-duplicate documents.
 - ``fit`` chooses among them and trains the language model.
 - ``score`` (map) scores every document with it.
@@ -39,6 +40,7 @@ _STEPS = {
     "read": parts.run_read,
     "dedup": parts.run_dedup,
     "filter": parts.run_filter,
+    "against": parts.run_against,
     "near": parts.run_near,
     "shingle": parts.run_shingle,
     "fit": parts.run_fit,
@@ -52,14 +54,19 @@ def phases(build: Build) -> Sequence[Phase]:
     """Return the phases known so far: the plan, and then those that it determines."""
     if not build.plan.parts:
         return (Phase("plan"), Phase("publish")) if published_plan(build) else (Phase("plan"),)
-    num_parts = len(build.plan.parts)
+    num_parts, num_earlier = len(build.plan.parts), len(build.earlier)
     return (
         Phase("plan"),
         Phase("read", num_parts),
         *([Phase("dedup", build.plan.num_ranges)] if build.cfg.dedup else []),
         Phase("filter", num_parts),
+        *([Phase("against", num_earlier)] if num_earlier else []),
         *([Phase("near", build.plan.num_near_parts(build.cfg.near.bands))] if build.cfg.near_dedup else []),
-        *([Phase("shingle", num_parts)] if build.cfg.near_dedup and build.cfg.near.min_jaccard else []),
+        *(
+            [Phase("shingle", num_earlier + num_parts)]
+            if build.cfg.near_dedup and build.cfg.near.min_jaccard
+            else []
+        ),
         Phase("fit"),
         Phase("score", num_parts),
         Phase("cut"),

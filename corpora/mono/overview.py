@@ -16,10 +16,12 @@ from xling.core.output.parts import read_json, write_json
 from xling.corpora.card import data_card
 from xling.corpora.card.counters import Counters
 from xling.corpora.card.ledgers import ledger_from_json
+from xling.corpora.langid.rates import NOT_MEASURED
 from xling.corpora.mono import route
-from xling.corpora.mono.build import Build, read_plan
+from xling.corpora.mono.build import Build, read_plan, resolve
 from xling.corpora.mono.parts import partial_reasons
 from xling.corpora.mono.plan import is_current
+from xling.corpora.mono.trust import trust_of
 from xling.corpora.sources.routed import INDEX_FILE, PLAN_FILE
 from xling.corpora.stages.filters import is_ended
 from xling.pages import charts, page
@@ -36,6 +38,7 @@ _HEAD = [
     "characters",
     "kept",
     "share",
+    "expected precision",
     "most was lost to",
 ]
 _NUMBERS = (2, 3, 4, 5, 6)
@@ -43,7 +46,8 @@ _MAX_CELLS = 16
 _TEXTS = {
     "lead": "From one reading of {} bytes with {:,} documents.",
     "table": "Found: what language identification gave each language. Kept: what its own stages left of that; "
-    "the hatched end is what they dropped.",
+    "the hatched end is what they dropped. Expected precision: texts in the language, from its share of the crawl "
+    "and rates of confusion (settings.langid.rates).",
     "confusion": "Rows: the language that the source declares. Columns: the language found in the text.",
     "lost": "What was dropped before documents had a language.",
 }
@@ -66,8 +70,8 @@ def run(build: Build, ledgers: dict[str, dict[str, Any]], missing_langs: list[st
     """
     routed = read_json(build.root / route.FOLDER / route.STATS)
     index = read_json(build.root / route.FOLDER / INDEX_FILE)
-    rows = [_row(lang, index[lang], ledger_from_json(ledger)) for lang, ledger in ledgers.items()]
-    rows += [_row(lang, {}, Ledger()) for lang in missing_langs]
+    rows = [_row(build, lang, index[lang], ledger_from_json(ledger)) for lang, ledger in ledgers.items()]
+    rows += [_row(build, lang, {}, Ledger()) for lang in missing_langs]
     rows.sort(key=lambda row: (-row["kept_characters"], -row["found_characters"], row["lang"]))
     with publish(build.out, STAGE_NAME, build.content) as publication:
         write_json(publication.path / STATS, {"languages": rows, "routed": routed, "config": build.content})
@@ -82,6 +86,7 @@ def summary(out: Path) -> Answer:
     lines = [
         f"{row['lang']}: {row['kept_documents']:,} of {row['found_documents']:,} documents, "
         f"{row['kept_characters']:,} of {row['found_characters']:,} characters"
+        + (f", expected precision {_says(row)}" if row["identification"] else "")
         + (
             f", mostly dropped: {row['worst']}"
             if row["kept_characters"] * 2 < row["found_characters"]
@@ -93,7 +98,8 @@ def summary(out: Path) -> Answer:
     return Answer(text, {"out": str(out.parent), "languages": rows})
 
 
-def _row(lang: str, parts: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
+def _row(build: Build, lang: str, parts: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
+    trust = trust_of(resolve(build.cfg.for_lang(lang))) if parts else None
     partial = partial_reasons()
     whole_documents = {key: n for key, n in ledger.dropped.items() if key not in partial}
     main_reason = max(whole_documents, key=lambda key: (whole_documents[key], key), default=None)
@@ -104,6 +110,7 @@ def _row(lang: str, parts: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
         "found_characters": sum(part["characters"] for part in parts.values()),
         "kept_documents": ledger.seen["corpus"],
         "kept_characters": ledger.seen_chars["corpus"],
+        "identification": trust.to_json() if trust else {},
         "worst": f"{main_reason[1].replace('_', ' ')} ({whole_documents[main_reason]:,})"
         if main_reason
         else "",
@@ -115,7 +122,19 @@ def _cells(row: dict[str, Any]) -> list[str]:
     numbers = (
         row[name] for name in ("found_documents", "kept_documents", "found_characters", "kept_characters")
     )
-    return [row["name"], row["lang"], *(f"{n:,}" for n in numbers), f"{share:.1f} %", row["worst"]]
+    return [
+        row["name"],
+        row["lang"],
+        *(f"{n:,}" for n in numbers),
+        f"{share:.1f} %",
+        _says(row),
+        row["worst"],
+    ]
+
+
+def _says(row: dict[str, Any]) -> str:
+    """Return the expected precision of a language."""
+    return str(row["identification"].get("says", NOT_MEASURED))
 
 
 def _sample_sentence(root: Path, lang: str) -> str:

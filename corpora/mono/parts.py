@@ -133,7 +133,7 @@ def run_near(build: Build, index: int) -> None:
     """Pair documents of all parts that share the hash of one band, in one range of hashes, or of any band."""
     with build.workspace.write_part("near", index) as part_folder:
         endpoints = part_folder / ENDPOINTS if build.cfg.near.min_jaccard else None
-        sketches = _files(build, "filter", SKETCH, len(build.plan.parts))
+        sketches = _sketches(build)
         near.find_pairs(
             sketches, build.plan.near_slices(build.cfg.near.bands, index), part_folder / PAIRS, endpoints
         )
@@ -143,10 +143,27 @@ def run_shingle(build: Build, index: int) -> None:
     """Write the shingles of the paired documents of one part, for the exact check."""
     workspace = build.workspace
     with workspace.write_part("shingle", index) as part_folder:
-        docs = read_documents(workspace.part("filter", index) / DOCS)
-        sketches = _files(build, "filter", SKETCH, len(build.plan.parts))
+        number = index - len(build.earlier)
+        docs = read_documents(
+            workspace.part("filter", number) / DOCS if number >= 0 else build.earlier[index]
+        )
+        sketches = _sketches(build)
         endpoints = _files(build, "near", ENDPOINTS, build.plan.num_near_parts(build.cfg.near.bands))
         near.shingle_shard(docs, index, sketches, endpoints, part_folder / SHINGLES, build.cfg.near)
+
+
+def run_against(build: Build, index: int) -> None:
+    """Hash the documents of one shard of the earlier corpora."""
+    with build.workspace.write_part("against", index) as part_folder:
+        docs = read_documents(build.earlier[index])
+        near.sketch_shard(docs, part_folder / SKETCH, build.cfg.near, build.plan.num_near)
+
+
+def _sketches(build: Build) -> list[Path]:
+    """Return the sketches of the earlier corpora, whose documents come first, and of the parts."""
+    return _files(build, "against", SKETCH, len(build.earlier)) + _files(
+        build, "filter", SKETCH, len(build.plan.parts)
+    )
 
 
 def _files(build: Build, phase: str, name: str, num_parts: int) -> list[Path]:
@@ -155,16 +172,17 @@ def _files(build: Build, phase: str, name: str, num_parts: int) -> list[Path]:
 
 def run_fit(build: Build, index: int) -> None:
     """Choose among near-duplicates and train the language model on the reference: the barrier before scoring."""
-    num_parts = len(build.plan.parts)
+    num_shingled = len(build.earlier) + len(build.plan.parts)
     with build.workspace.write_part("fit", index) as part_folder:
         if build.cfg.near_dedup:
             near.choose_dropped(
                 _files(build, "near", PAIRS, build.plan.num_near_parts(build.cfg.near.bands)),
-                _files(build, "filter", SKETCH, num_parts),
+                _sketches(build),
                 part_folder / CHOICE,
                 build.cfg.near,
-                _files(build, "shingle", SHINGLES, num_parts if build.cfg.near.min_jaccard else 0),
+                _files(build, "shingle", SHINGLES, num_shingled if build.cfg.near.min_jaccard else 0),
                 build.cfg.memory_mb,
+                len(build.earlier),
             )
         write_json(part_folder / "lm.json", _train(build, part_folder / "lm"))
 
@@ -206,7 +224,7 @@ def run_score(build: Build, index: int) -> None:
     with workspace.write_part("score", index) as part_folder, open_log(build, part_folder) as log:
         docs: Iterable[Document] = read_documents(filter_folder / DOCS)
         if build.cfg.near_dedup:
-            docs = near.drop_near_duplicates(docs, index, fit_folder / CHOICE, log)
+            docs = near.drop_near_duplicates(docs, len(build.earlier) + index, fit_folder / CHOICE, log)
         model = read_json(fit_folder / "lm.json")["model"]
         if model:  # drops nothing yet: the cut-offs are unknown until every part is scored
             docs = Perplexity(str(fit_folder / "lm") if model == "auto" else model)(docs, Ledger())

@@ -7,6 +7,8 @@ import math
 from collections.abc import Iterable
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from xling.core.commands.closing import readable_size
 from xling.core.errors import UserError
 from xling.core.output import manifest
@@ -15,7 +17,7 @@ from xling.corpora.mono.build import Build, Plan, Scope, save_plan
 from xling.corpora.sources.routed import Routed
 from xling.corpora.sources.source import Shard, open_source, unique_names
 from xling.corpora.stages import Stage
-from xling.corpora.stages.langid import LangId
+from xling.corpora.stages.langid import LangId, model_settings
 from xling.corpora.stages.near_duplicates import BYTES_PER_HASH
 
 _MB = 1 << 20
@@ -39,6 +41,7 @@ def make_plan(build: Build) -> Plan:
     for uri in build.uris:
         source = open_source(uri, build.context)
         if isinstance(source, Routed):
+            _check_model(source, build)
             shards += source.shards()
             sources += source.origins()
             continue
@@ -64,13 +67,29 @@ def make_plan(build: Build) -> Plan:
         parts=parts,
         scopes=scopes,
         num_near=_num_near(shards, build),
-        near_at_once=len(parts) == 1,
+        near_at_once=len(parts) == 1 and not build.earlier,
         digests={s.location: manifest.check_file(Path(s.location)) for s in shards if _is_local(s)},
     )
 
 
+def _check_model(source: Routed, build: Build) -> None:
+    """Refuse another model of identification for documents that keep the language that they were identified as.
+
+    Raises:
+        UserError: the documents were routed with another model.
+    """
+    own = model_settings(build.cfg.settings)
+    if not source.again and model_settings(source.settings()) != own:
+        raise UserError(
+            f"{source.uri} was identified with another model than {own.get('model', 'the built-in one')}",
+            "the same settings.langid.model and labels",
+            f"identify it again: source={source.uri}#again",
+        )
+
+
 def _num_near(shards: list[Shard], build: Build) -> int:
     num_docs = sum(map(_stored_bytes, shards)) * _EXPANSION / _BYTES_PER_DOCUMENT
+    num_docs += sum(pq.read_metadata(path).num_rows for path in build.earlier)
     return max(1, math.ceil(num_docs * BYTES_PER_HASH / (build.cfg.memory_mb * _MB / 2)))
 
 
@@ -135,7 +154,9 @@ def routed_plan(plan: Plan, build: Build, text: float) -> Plan:
     size = max(1, int(text / _EXPANSION / len(plan.parts)))
     shards = [Shard(f"routed-{i:05d}", "", build.uris[0], size) for i in range(len(plan.parts))]
     parts, scopes = _into_parts([shards], build)
-    return Plan([], parts, scopes, _num_near(shards, build), near_at_once=len(parts) == 1)
+    return Plan(
+        [], parts, scopes, _num_near(shards, build), near_at_once=len(parts) == 1 and not build.earlier
+    )
 
 
 def is_current(plan: Plan, build: Build) -> bool:

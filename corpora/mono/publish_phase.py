@@ -24,6 +24,7 @@ from xling.corpora.common.json_rows import ARRAY_NOTE, COMMA_NOTE
 from xling.corpora.mono.build import PLAN, Build
 from xling.corpora.mono.parts import CUTOFFS, INPUTS, meanings, partial_reasons
 from xling.corpora.mono.settings import CC_INDEX, STAGE_NAME
+from xling.corpora.mono.trust import trust_of
 from xling.corpora.sources.cc_index import INDEX_NOTE, RECORDS_NOTE
 from xling.corpora.sources.source import CUT_NOTE, LOST_CHARS_NOTE, WRAPPED_NOTE
 from xling.corpora.sources.text import LIST_NOTE, SHORT_NOTE, TIMES_NOTE
@@ -87,7 +88,11 @@ def summary(out: Path) -> Answer:
         stats,
         stats["lang"],
         ("documents", "characters"),
-        [*(f"  {note}: {notes[note]:,}" for note in _SAID_NOTES if notes.get(note)), *_crawl_lines(stats)],
+        [
+            *(f"  {note}: {notes[note]:,}" for note in _SAID_NOTES if notes.get(note)),
+            *_crawl_lines(stats),
+            *_trust_lines(stats),
+        ],
         "before_dedup=repair,detokenise,blocklist,length,lines",
         STREAMING,
     )
@@ -105,6 +110,14 @@ def _crawl_lines(stats: dict[str, Any]) -> list[str]:
     index, fetched = notes.get(INDEX_NOTE, 0) / 1e6, notes[RECORDS_NOTE] / 1e6
     each = f": {(index + fetched) / clean:,.1f} MB read per clean MB" if clean else ""
     return [f"  Common Crawl: index {index:,.1f} MB, records {fetched:,.1f} MB, clean {clean:,.2f} MB{each}"]
+
+
+def _trust_lines(stats: dict[str, Any]) -> list[str]:
+    """Return how far the language can be trusted; nothing without rates of its identification."""
+    if not (trust := stats.get("identification")):
+        return []
+    share = f"at {trust['prior']:.3g} of the crawl, threshold {trust['threshold']:g}"
+    return [f"  expected precision of {trust['lang']} {share}: {trust['says']}"]
 
 
 def _crawl_clean_bytes(build: Build) -> int:
@@ -134,6 +147,7 @@ def _stats(build: Build, ledger: Ledger, counters: Counters) -> dict[str, Any]:
         stages=_stages(build, bool(cutoffs)),
         cutoffs=cutoffs,
         limits=_limits(build),
+        identification=trust.to_json() if (trust := trust_of(build)) else {},
         lm_note=read_json(build.workspace.part("fit", 0) / "lm.json")["note"],
         reasons=meanings(),
         partial=sorted(partial_reasons()),

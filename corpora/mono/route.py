@@ -28,7 +28,7 @@ from xling.corpora.mono.parts import DOCS, INPUTS, chain, reading
 from xling.corpora.mono.publish_phase import link, link_rejects
 from xling.corpora.mono.settings import ALL
 from xling.corpora.sources.routed import INDEX_FILE, PARTS_FOLDER, PLAN_FILE
-from xling.corpora.stages.langid import LangId
+from xling.corpora.stages.langid import LangId, model_settings
 from xling.text.document import Document
 
 STAGE_NAME = "corpus route"
@@ -74,9 +74,12 @@ class _RoutedWriter:
 
 def router(build: Build) -> LangId:
     """Return the stage that identifies documents of several languages, without each language's own threshold."""
-    settings = {k: v for k, v in build.cfg.settings.get(LangId.name, {}).items() if k in ("model", "labels")}
     routes_all = build.cfg.lang == ALL or build.cfg.others == "keep"
-    settings |= {"langs": [] if routes_all else list(build.langs), "threshold": 0.0, "min_script_share": 0.0}
+    settings = model_settings(build.cfg.settings) | {
+        "langs": [] if routes_all else list(build.langs),
+        "threshold": 0.0,
+        "min_script_share": 0.0,
+    }
     return config.from_dict(LangId, settings, f"settings.{LangId.name}")
 
 
@@ -92,7 +95,8 @@ def _content(build: Build) -> dict[str, Any]:
             for name in (*names, "seed", "part_mb", "before_dedup", "dedup_scope")
         },
         "lang": ALL if cfg.others == "keep" else cfg.lang,
-        "settings": {name: cfg.settings.get(name, {}) for name in (*cfg.before_dedup, LangId.name)},
+        "settings": {name: cfg.settings.get(name, {}) for name in cfg.before_dedup}
+        | {LangId.name: model_settings(cfg.settings)},
     }
     return content | {"files": manifest.digest_paths_in([*build.before_dedup, router(build)])}
 

@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 from xling.core import languages
 from xling.core.errors import UserError, unknown
+from xling.core.output import manifest
 from xling.core.settings import amounts
-from xling.core.settings.codes import LangList
+from xling.core.settings.codes import Lang, LangList
 from xling.corpora.crawl_index import cld2
 from xling.corpora.crawl_index.settings import IndexSettings
 from xling.corpora.sources.source import joined_uris
@@ -22,8 +23,14 @@ STAGE_NAME = "corpus mono"
 ALL = "all"
 CC_INDEX = "cc-index"
 DEFAULT_FILES = 4
+_LANGID = "langid"
 FOLDER = "runs/mono"
 """Of corpora without ``out``."""
+
+
+def is_published(folder: Path) -> bool:
+    """Return whether a folder holds a finished output."""
+    return (folder / manifest.FILE_NAME).is_file()
 
 
 def is_crawl(lang: str) -> bool:
@@ -91,6 +98,8 @@ class MonoConfig:
         max_docs: documents to read from each shard, 0 for all: for a first look.
         max_chars: longer web pages are dropped, and longer texts of other sources cut, which bounds memory.
         seed: seed of the choice of shards.
+        prior: language -> share of the documents read, as in ``prior.yo=0.0001 prior.en=0.45``: each language gets the
+            threshold of identification at which the corpus may be expected to be right (``settings.langid``).
         before_dedup: streaming stages, by name, that run before paragraph deduplication.
         dedup: drop paragraphs that occur in an earlier document. Reference sources (``lm.reference``) come
             first, then the others in the order given.
@@ -100,6 +109,8 @@ class MonoConfig:
         after_dedup: streaming stages, by name, that run after paragraph deduplication.
         near_dedup: drop documents nearly the same as an earlier one, by MinHash.
         near: settings of near-deduplication.
+        against: directories of earlier corpora: a document nearly the same as one of theirs is dropped too, so that the
+            corpora of several runs hold each text once. With several languages, the folders that hold a corpus each.
         lm: the language model, its perplexity and the cut-offs.
         settings: stage name -> its settings, for example ``settings.length.min_chars=200``.
         part_mb: input per part, MB: one unit of parallel work.
@@ -129,6 +140,7 @@ class MonoConfig:
     max_docs: int = 0
     max_chars: int = 1_000_000
     seed: int = 1
+    prior: dict[Lang, float] = field(default_factory=dict)
     before_dedup: tuple[str, ...] = ("repair", "blocklist", "length", "lines")
     dedup: bool = True
     dedup_scope: Literal["all", "dump", "group"] = "all"
@@ -136,6 +148,7 @@ class MonoConfig:
     after_dedup: tuple[str, ...] = ("langid", "filters", "contamination", "pii")
     near_dedup: bool = True
     near: NearDedup = field(default_factory=NearDedup)
+    against: tuple[str, ...] = ()
     lm: PerplexityConfig = field(default_factory=PerplexityConfig)
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     part_mb: float = 256
@@ -157,6 +170,13 @@ class MonoConfig:
         object.__setattr__(self, "source", joined_uris(self.source))
         object.__setattr__(self, "size", str(self.size))
         self._check_index()
+        self._check_prior()
+        if self.against and (not self.near_dedup or self.near.scope != "all"):
+            raise UserError(
+                f"against={','.join(self.against)} with near_dedup={self.near_dedup}, near.scope={self.near.scope}",
+                "near_dedup=true and near.scope=all",
+                "leave against out, or compare with it",
+            )
         if is_crawl(self.lang):
             codes = dict.fromkeys(languages.get(code).code for code in self.lang.split(",") if code != ALL)
             object.__setattr__(self, "lang", ",".join(codes) or ALL)
@@ -199,6 +219,36 @@ class MonoConfig:
         if not self.contact.isascii() or not self.contact.isprintable() or len(self.contact) > 200:
             raise UserError(f"contact={self.contact[:80]!r}", "an address of at most 200 ASCII characters")
 
+    def _check_prior(self) -> None:
+        """Hand the prior to the stage ``langid``, and reject one that changes nothing.
+
+        Raises:
+            UserError: the stage does not run, has another prior, or a wanted language has no share.
+        """
+        stages = (*self.before_dedup, *self.after_dedup)
+        own = self.settings.get(_LANGID, {}).get("prior", {})
+        prior = {languages.get(code).code: share for code, share in (self.prior or own).items()}
+        if not prior:
+            own_rates = self.settings.get(_LANGID, {}).get("rates")
+            if (
+                own_rates
+                and not is_crawl(self.lang)
+                and not any(uri.startswith("routed:") for uri in self.source)
+            ):
+                raise UserError(
+                    "settings.langid.rates without a prior", f"prior.{self.lang}=SHARE, such as 0.001"
+                )
+            return
+        if _LANGID not in stages:
+            raise UserError("a prior without the stage langid", "langid in after_dedup", "leave prior out")
+        bases = {code.partition("_")[0] for code in prior}
+        for code in self.lang.split(","):
+            if code != ALL and languages.get(code).base not in bases:
+                raise UserError(f"prior has no share of {code}", f"prior.{code}=SHARE, such as 0.001")
+        both = self.settings.get(_LANGID, {}) | {"prior": prior}
+        object.__setattr__(self, "prior", prior)
+        object.__setattr__(self, "settings", self.settings | {_LANGID: both})
+
     @property
     def reads_index(self) -> bool:
         """Whether a source is Common Crawl's index: one that is given, or the default one."""
@@ -235,9 +285,17 @@ class MonoConfig:
     def for_lang(self, code: str) -> MonoConfig:
         """Return the settings of one of several languages, which reads the routed documents."""
         root = Path(self.out or FOLDER)
+        settings = {k: v for k, v in self.settings.items() if k not in self.before_dedup}
+        has_share = any(each.partition("_")[0] == code.partition("_")[0] for each in self.prior)
+        if self.prior and not has_share:
+            settings[_LANGID] = {k: v for k, v in settings[_LANGID].items() if k != "prior"}
         return replace(
             self,
             lang=code,
+            prior=self.prior if has_share else {},
+            against=tuple(
+                str(folder / code) for folder in map(Path, self.against) if is_published(folder / code)
+            ),
             out=str(root / code),
             others="count",
             size="",
@@ -249,7 +307,7 @@ class MonoConfig:
             before_dedup=(),
             max_docs=0,
             lm=replace(self.lm, model=self.lm.model.replace("{lang}", code)),
-            settings={k: v for k, v in self.settings.items() if k not in self.before_dedup},
+            settings=settings,
         )
 
     def perplexity(self, head: float, tail: float, model: str = "") -> Perplexity:

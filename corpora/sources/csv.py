@@ -26,7 +26,7 @@ class _Delimited(LocalFiles):
         Raises:
             UserError: it is not clear which column holds the text.
         """
-        raw_lines = read_lines(self.context.local(shard), ledger)
+        raw_lines = read_lines(self.context.local(shard), ledger, lang=self.context.one_lang)
         lines = (decode(line, ledger).removeprefix("\ufeff") for line in raw_lines)
         uri = f"{self.uri.partition(':')[0]}:{shard.location}"
         rows, (place, *_), width = columns.open_rows(

@@ -1,4 +1,8 @@
-"""Source ``routed:FOLDER``: one language of the output of `xling.corpora.mono.route`."""
+"""Source ``routed:FOLDER``: one language of the output of `xling.corpora.mono.route`.
+
+``routed:FOLDER#again``, and builds of several languages, read the documents of all its languages without what they
+were identified as: after a change of the model of identification the sources need not be read again.
+"""
 
 from __future__ import annotations
 
@@ -10,37 +14,63 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from xling.core.errors import UserError
+from xling.core.output import manifest
 from xling.core.output.digests import identity
 from xling.core.output.parts import read_json
 from xling.corpora.common.shards import to_document
 from xling.corpora.sources.source import SOURCES, STAGE, Context, Shard, Source
 from xling.text.document import Document, Ledger
 
+AGAIN = "again"
+"""Behind ``#``: read all documents, to be identified again."""
 INDEX_FILE, PARTS_FOLDER, PLAN_FILE = "index.json", "parts", "plan.json"
 _BATCH_ROWS = 256
+_ALL = "all"
+_OF_LANG = ("lang_score", "langs")  # what identification has written
 _CHARS_PER_BYTE = 2  # bytes per stored character, roughly; used to group parts
 
 
 @SOURCES.register("routed")
 class Routed(Source):
-    """Documents of one language; only their row groups are read."""
+    """Documents of one language, of which only the row groups are read, or of all."""
 
     licence = "as the sources' own"
 
     def __init__(self, uri: str, rest: str, context: Context) -> None:
         super().__init__(uri, rest, context)
-        self._folder, self._lang = Path(rest), context.lang
+        folder, sign, word = rest.partition("#")
+        if word != (AGAIN if sign else ""):
+            raise UserError(f"{uri}: {word!r} behind the folder", f"nothing or #{AGAIN}")
+        self._folder, self._lang = Path(folder), context.lang
+        self.again = bool(sign) or "," in context.lang or context.lang == _ALL
         if not (self._folder / INDEX_FILE).is_file():
-            raise UserError(f"{uri}: no routed crawl at {rest!r}", fix="build it with lang=sw,eu or lang=all")
+            raise UserError(
+                f"{uri}: no routed crawl at {folder!r}", fix="build it with lang=sw,eu or lang=all"
+            )
 
     def _index(self) -> dict[str, Any]:
-        entry: dict[str, Any] = self._read_json(INDEX_FILE).get(self._lang, {})
-        return entry
+        """Return part -> its row groups to read, characters and digest."""
+        index: dict[str, Any] = self._read_json(INDEX_FILE)
+        if not self.again:
+            entry: dict[str, Any] = index.get(self._lang, {})
+            return entry
+        parts: dict[str, Any] = {}
+        for of_lang in index.values():
+            for part, entry in of_lang.items():
+                whole = parts.setdefault(part, entry | {"groups": [], "characters": 0})
+                whole["groups"] = sorted(whole["groups"] + entry["groups"])
+                whole["characters"] += entry["characters"]
+        return parts
 
     def _read_json(self, name: str) -> dict[str, Any]:
         """Return the values in a file of the folder, which is read again only if it has changed."""
         path = self._folder / name
         return _cached_json(path, identity(path))
+
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """Return the settings of the stages with which the documents were routed."""
+        settings: dict[str, dict[str, Any]] = self._read_json(manifest.FILE_NAME)["config"]["settings"]
+        return settings
 
     def origins(self) -> list[dict[str, Any]]:
         """Return the sources that were read, as recorded in a build's plan."""
@@ -83,6 +113,9 @@ class Routed(Source):
                 for row in batch.to_pylist():
                     doc = to_document(row)
                     doc.source = doc.source or self.uri
+                    if self.again:
+                        doc.lang = ""
+                        doc.meta = {name: value for name, value in doc.meta.items() if name not in _OF_LANG}
                     ledger.count_seen(STAGE, doc)
                     yield doc
 

@@ -326,19 +326,31 @@ def unique_names(shards: list[Shard]) -> list[Shard]:
 
 # A line end beside a blank. The expression begins with a literal, for which `re` has a fast loop.
 _EXTRA_SPACE = re.compile(r"\n(?:\s|(?<=\s\n))")
-_LINE_ENDS = "\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"  # of `str.splitlines`, beside \n
+# Line ends of `str.splitlines`, beside \n. Behind another letter of Latin-1, U+0085 is the byte of an Arabic or Hebrew
+# letter, or an ellipsis, that was read as Latin-1; so is a no-break space.
+_LINE_ENDS = "\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
+_LINE_END = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\u2028\u2029]|(?<![\x80-\xff])\x85")
+_IS_BYTE = re.compile(r"[\x80-\xf4][\x85\xa0](?=\s*\Z)")
 
 
 def paragraphs(text: str) -> str:
     """Normalise ``text`` to the form of `Document.text`: one stripped paragraph per line, no empty lines."""
-    text = text.strip()
+    text = _strip(text)
     if any(end in text for end in _LINE_ENDS):
-        lines = text.splitlines()
+        lines = _LINE_END.split(text)
     elif _EXTRA_SPACE.search(text):
         lines = text.split("\n")  # in half of the time
     else:
         return text
-    return "\n".join(filter(None, map(str.strip, lines)))
+    return "\n".join(filter(None, map(_strip, lines)))
+
+
+def _strip(line: str) -> str:
+    """Return a line without blanks around it; one that is a byte of a letter stays."""
+    stripped = line.strip()
+    if len(stripped) == len(line) or stripped.isascii() or not (byte := _IS_BYTE.search(line)):
+        return stripped
+    return line[: byte.end()].lstrip()
 
 
 def running_text(text: str, ledger: Ledger) -> str:
@@ -346,7 +358,7 @@ def running_text(text: str, ledger: Ledger) -> str:
     head = text.split("\n", _HEAD_LINES)[:_HEAD_LINES]
     if width := wrapped_width(head):
         ledger.count_event(WRAPPED_NOTE)
-        text = "\n".join(join_wrapped(text.splitlines(), width))
+        text = "\n".join(join_wrapped(_LINE_END.split(text), width))
     return paragraphs(text)
 
 

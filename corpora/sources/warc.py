@@ -16,8 +16,10 @@ from xling.corpora.sources.webpage import REASONS
 from xling.corpora.sources.wet import LICENCE, target_uri
 from xling.text.document import UNPACKED, Document, Ledger
 from xling.text.files.compressed import read_chunks
+from xling.text.files.encodings import unmarked_utf
 
 _HTML_TYPES = ("text/html", "application/xhtml+xml")
+_HEAD_BYTES = 1 << 14
 MAX_PAGE_BYTES = 1 << 24
 
 
@@ -141,5 +143,7 @@ def html_text(page: bytes, parameters: str, ledger: Ledger) -> str:
             return page.decode(map_encoding_to_html5(stated) or stated)
         except (LookupError, UnicodeDecodeError, ValueError):
             ledger.count_event("page not in the charset its server states")
-    guessed = detect_encoding(page, html5_compatible=True, from_html_meta=True)
+    guessed = unmarked_utf(page[:_HEAD_BYTES]) or detect_encoding(
+        page, html5_compatible=True, from_html_meta=True
+    )
     return str(bytes_to_str(page, guessed or "utf-8"))

@@ -21,7 +21,7 @@ from collections import Counter
 
 from resiliparse.extract.html2text import extract_plain_text
 
-from xling.corpora.common.raised import keep_raised_digits
+from xling.corpora.common.raised import keep_raised_digits, without_note_marks
 
 SMALL_CHARS = 1 << 15  # no page up to this length takes more than a second or two
 MAX_SECONDS = 10  # of processor time
@@ -74,7 +74,7 @@ def text_of(html: str, main: bool) -> tuple[str, str]:
 def _extract(html: str, main: bool) -> tuple[str, str]:
     if html.count("<") > _MAX_DEPTH and _nesting_depth(html) > _MAX_DEPTH:
         return "", TOO_DEEP
-    html = keep_raised_digits(html)
+    html = keep_raised_digits(without_note_marks(html))
     return extract_plain_text(html, main_content=main, alt_texts=False, list_bullets=False), ""
 
 

@@ -7,27 +7,34 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.languages import Language
+from xling.core.settings.codes import Lang
 from xling.corpora.langid import south_slavic
 from xling.corpora.langid.identify import (
     SURE_SCORE,
+    UNLISTED,
     Ensemble,
     Identifier,
     Ranking,
     body_of,
     lid176,
     open_identifier,
+    without_scheme,
 )
+from xling.corpora.langid.rates import BUILT_IN, Rates, Trust, built_in, model_name
+from xling.corpora.langid.rates import load as load_rates
 from xling.corpora.stages import STREAMING, Stage, Verdict
 from xling.text.document import LONE, Document
 from xling.text.words.han import chinese_form, is_in_script
 
 _RULE_CHARS = 4000  # of a text that the rule for Bosnian, Croatian and Serbian reads
 UNKNOWN = ""
+IDENTIFIED = "identified as "
+"""Beginning of the note on a document; the code of its language follows, or that there is none."""
 _NUM_CANDIDATES = 5
 # Score of a language that is not among the candidates of a line, and lines of one that no other line is in.
 _UNSEEN_SCORE, _UNSEEN_LINES = 0.005, 0.3
@@ -50,9 +57,14 @@ class LangId(Stage):
         paragraphs: whether paragraphs in other languages are dropped from the documents kept.
         paragraph_chars: shorter paragraphs are not judged.
         paragraph_threshold: score from which a paragraph is taken to be in another language.
-        model: a fastText model (``.bin``, ``.ftz``; GlotLID, OpenLID, ...) or one of ``xling corpus langid-train``
-            (``.npz``) instead of the built-in ensemble.
+        model: a fastText model (``fasttext:FILE`` or its path; GlotLID, OpenLID, ...) or one of
+            ``xling corpus langid-train`` (``.npz``) instead of the built-in ensemble.
         labels: label of the fastText model -> code, for labels that the table of languages does not read.
+        prior: language -> share of the crawl's documents. A wanted language in it gets the lowest threshold from
+            ``threshold`` on at which ``precision`` of what is kept may be expected to be in it.
+        precision: share that is wanted of a language in ``prior``.
+        rates: ``rates.json`` of ``xling corpus langid-eval``, made with the same model; empty for those of the
+            built-in ensemble.
     """
 
     langs: tuple[str, ...] = ()
@@ -64,6 +76,9 @@ class LangId(Stage):
     paragraph_threshold: float = 0.8
     model: Path | None = None
     labels: dict[str, str] = field(default_factory=dict)
+    prior: dict[Lang, float] = field(default_factory=dict)
+    precision: float = 0.9
+    rates: Path | None = None
 
     name: ClassVar[str] = "langid"
     reasons: ClassVar[dict[str, str]] = {
@@ -75,6 +90,28 @@ class LangId(Stage):
     }
     partial: ClassVar[frozenset[str]] = frozenset({"paragraphs_in_other_languages"})
     at_once: ClassVar[int] = 128
+
+    def __post_init__(self) -> None:
+        """Take the model's path, and reject shares and rates that do not fit together.
+
+        Raises:
+            UserError: a share out of range, a prior without rates, or rates without a prior.
+        """
+        object.__setattr__(self, "model", without_scheme(self.model))
+        for code, share in self.prior.items():
+            languages.get(code)
+            if not 0 < share <= 1:
+                raise UserError(f"prior.{code}={share}", "a share of the documents, above 0 and at most 1")
+        if sum(self.prior.values()) > 1 + 1e-9:
+            raise UserError(f"prior: {sum(self.prior.values()):g} in all", "shares that add up to at most 1")
+        if not 0 < self.precision < 1:
+            raise UserError(f"precision={self.precision}", "a share above 0 and below 1")
+        if self.prior and self.measured is None:
+            raise UserError(
+                f"a prior without rates of false positives of {self.model}",
+                "settings.langid.rates=DIR/rates.json",
+                "measure them: xling corpus langid-eval text.LANG=FILES ... out=DIR",
+            )
 
     def edits(self, docs: Sequence[Document]) -> Iterator[Verdict]:
         """Identify documents, and cut out their paragraphs in other languages; every language found is noted."""
@@ -121,7 +158,7 @@ class LangId(Stage):
     def _verdict(self, doc: Document, body: str) -> Verdict:
         """Return the verdict on an identified document; its body is that of `body_of`."""
         code, score = doc.lang, doc.meta["lang_score"]
-        notes = {f"identified as {code or 'no language'}": 1}
+        notes = {f"{IDENTIFIED}{code or 'no language'}": 1}
         base = code.partition("_")[0]
         doc.lang = self._in_script(body, base, code)
         doc.meta["lang_score"] = round(score, 4)
@@ -142,7 +179,7 @@ class LangId(Stage):
         """Return why a whole document is dropped, or ""."""
         if not base:
             return "no_letters"
-        if self._wanted and base not in self._wanted:
+        if base == UNLISTED or (self._wanted and base not in self._wanted):
             return "other_language"
         if score < self._thresholds.get(base, self.threshold):
             return "low_score"
@@ -165,6 +202,12 @@ class LangId(Stage):
             UserError: it knows one of the wanted languages not, or there is no such model.
         """
         known_langs = self._identifier.langs
+        if self.rates and load_rates(self.rates).model != model_name(self.model):
+            raise UserError(
+                f"the rates in {self.rates} were measured with another model than {self.model or BUILT_IN}",
+                "rates of the same model",
+                "run xling corpus langid-eval with its model=",
+            )
         for wanted in self._wanted.values():
             for lang in wanted:
                 if lang.code not in known_langs and (lang.base not in known_langs or not _is_told(lang)):
@@ -188,8 +231,33 @@ class LangId(Stage):
         return wanted
 
     @cached_property
+    def measured(self) -> Rates | None:
+        """Rates of confusion of the model, None for a model of one's own without a file of them."""
+        if self.rates:
+            return load_rates(self.rates)
+        return built_in() if self.model is None else None
+
+    def trust(self, code: str, prior: Mapping[str, float] | None = None) -> Trust | None:
+        """Return what may be expected of a language, None without rates or its share of the crawl.
+
+        Args:
+            code: a language.
+            prior: shares that were estimated, where the settings give none.
+        """
+        base = code.partition("_")[0]
+        shares = self.prior or prior or {}
+        if not self.measured or not any(each.partition("_")[0] == base for each in shares):
+            return None
+        given = {languages.get(each).base: value for each, value in self.thresholds.items()}
+        may_raise = bool(self.prior) and base not in given
+        threshold = given.get(base, self.threshold)
+        return self.measured.trust(base, shares, threshold, self.precision, may_raise)
+
+    @cached_property
     def _thresholds(self) -> dict[str, float]:
-        return {languages.get(code).base: value for code, value in self.thresholds.items()}
+        given = {languages.get(code).base: value for code, value in self.thresholds.items()}
+        expected = {base: self.trust(base) for base in self._wanted or map(_base_of, self.prior)}
+        return {base: trust.threshold for base, trust in expected.items() if trust} | given
 
     def _is_foreign(self, line: str, base: str) -> bool:
         if len(line) < self.paragraph_chars:
@@ -199,6 +267,10 @@ class LangId(Stage):
         if {other, base} <= south_slavic.GROUP:  # no line is long enough for the rule
             return False
         return bool(code) and other != base and score >= self.paragraph_threshold
+
+
+def _base_of(code: str) -> str:
+    return languages.get(code).base
 
 
 def _is_told(lang: Language) -> bool:
@@ -221,6 +293,11 @@ def _set_language(doc: Document, ranked: Ranking) -> None:
     doc.lang, doc.meta["lang_score"] = ranked[0] if ranked else (UNKNOWN, 0.0)
     if len(ranked) > 1 and ranked[0][1] < SURE_SCORE:
         doc.meta["langs"] = {code: round(score, 4) for code, score in ranked}
+
+
+def model_settings(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return those of the stages' settings that decide which language is found; thresholds come after that."""
+    return {k: v for k, v in settings.get(LangId.name, {}).items() if k in ("model", "labels")}
 
 
 def identify(text: str, ask_all_models: bool = True) -> tuple[str, float]:

@@ -61,7 +61,8 @@ if TYPE_CHECKING:
 
 STAGE = "near_dedup"
 REASONS = {
-    "near_duplicate": "an earlier document, or one with fewer replacement characters, is nearly the same"
+    "near_duplicate": "an earlier document, or one with fewer replacement characters, is nearly the same",
+    "in_earlier_corpus": "a document of an earlier corpus (against=) is nearly the same",
 }
 PARTIAL_REASONS: frozenset[str] = frozenset()
 
@@ -72,6 +73,9 @@ _MIXER = np.uint64(0x9E3779B97F4A7C15)
 HASHES_FILE, POSITIONS_FILE, FLAWED_FILE = "hashes.u64", "positions.u32", "flawed.u32"
 # Bytes of memory while pairs are looked for, for each document of a range; and for each pair while they are joined.
 BYTES_PER_HASH, _BYTES_PER_PAIR = 60, 64
+
+_IN_EARLIER = 1
+"""In place of a cluster's size, which is 2 at the least: the document is in an earlier corpus."""
 
 Hashes = NDArray[np.uint64]
 
@@ -328,6 +332,7 @@ def choose_dropped(
     cfg: NearDedup,
     shingle_files: Sequence[Path] = (),
     memory_mb: int = 1024,
+    num_earlier: int = 0,
 ) -> int:
     """Write which documents to drop, and the cluster sizes of those that stay; return how many are dropped.
 
@@ -336,11 +341,12 @@ def choose_dropped(
     Args:
         pair_files: what `find_pairs` wrote.
         sketches: what `sketch_shard` wrote, in the order of the shards.
-        out: file of `xling.corpora.common.slices`: for each document of a cluster its position in the shard, and in the
-            upper half the size of its cluster, or 0 to drop it.
+        out: file of `xling.corpora.common.slices`: for each document of a cluster its position in the shard. The
+            upper half has the size of its cluster, 0 to drop it, or 1 to drop it since an earlier corpus has it.
         cfg: settings.
         shingle_files: what `shingle_shard` wrote; needed if ``min_jaccard`` is set.
         memory_mb: limit of memory; pairs that do not fit are sorted on disk beside ``out``.
+        num_earlier: of the first shards, which are those of earlier corpora; a document of theirs always stays.
     """
     assert bool(shingle_files) or not cfg.min_jaccard, "the exact check needs the shingles"
     num = max(1, (memory_mb << 20) // _BYTES_PER_PAIR)
@@ -351,11 +357,12 @@ def choose_dropped(
     leaves = connected_stars(pairs, folder / "stars", num)
     cluster_sizes, dropped = Sorter(folder / "sizes", num), Sorter(folder / "chosen", num)
     num_dropped, flawed, kept_instead = 0, _flawed_documents(sketches), dict[int, int]()
-    flawed_firsts = np.array(sorted(flawed), dtype=np.uint64)
+    end_of_earlier = np.uint64(first_documents(sketches)[num_earlier])
+    flawed_firsts = np.array(sorted(node for node in flawed if node >= end_of_earlier), dtype=np.uint64)
     for node, first in map(split_halves, leaves.blocks()):
         num_dropped += len(node)
         cluster_sizes.add(join_halves(first, node))
-        dropped.add(node << HALF_BITS)
+        dropped.add(join_halves(node, np.where(first < end_of_earlier, _IN_EARLIER, 0).astype(np.uint64)))
         is_flawed = np.isin(first, flawed_firsts)
         for other, flawed_first in zip(node[is_flawed].tolist(), first[is_flawed].tolist(), strict=True):
             best = kept_instead.get(flawed_first, flawed_first)
@@ -460,7 +467,8 @@ class _DropNearDuplicates(Stage):
     """Drop documents of one shard, in its order, and store how many documents each kept one represents.
 
     Args:
-        sizes: position -> size of the cluster; 0 for a dropped document; absent for one without copies.
+        sizes: position -> size of the cluster; 0 for a dropped document, 1 for one of an earlier corpus; absent for
+            one without copies.
         position: position of the last document.
     """
 
@@ -473,7 +481,9 @@ class _DropNearDuplicates(Stage):
     def judge(self, doc: Document) -> str | None:
         """Return why a document is dropped: of a cluster, only the first stays, and gets the cluster's size."""
         self.position += 1
-        size = self.sizes.get(self.position, 1)
-        if size > 1:
+        size = self.sizes.get(self.position)
+        if size == _IN_EARLIER:
+            return "in_earlier_corpus"
+        if size:
             doc.meta["cluster_size"] = size
-        return None if size else "near_duplicate"
+        return "near_duplicate" if size == 0 else None

@@ -46,6 +46,7 @@ DEFINITION = "own.yaml"
 MAX_NAMED = 60
 """Labels that a line names."""
 NO_GOLD = "-"
+_NUMBER = re.compile(r"-?\d+(\.\d*)?")
 _FRACTION = re.compile(r"-?\d+\.\d*")
 AnyConfig = TypeVar("AnyConfig", bound=OwnFiles)
 
@@ -350,6 +351,27 @@ def _label_lines(
     lower = Counter(label.lower() for label in labels)
     if alike := [label for label in labels if lower[label.lower()] > 1]:
         lines.append(f"labels that differ by case alone: {', '.join(alike)}")
+    return lines + _doubtful_lines(labels, total)
+
+
+_MISSING = frozenset(["na", "nan", "null", "none", "n/a", "unknown", "?"])
+"""What programs write in lower case for a label that is missing."""
+_LISTED = re.compile(r"[,;|]\s*")
+
+
+def _doubtful_lines(labels: Sequence[str], total: Mapping[str, int]) -> list[str]:
+    """Return what labels seem to be that they are not taken for: equal numbers, missing ones, several at once."""
+    values: dict[float, list[str]] = {}
+    for label in filter(_NUMBER.fullmatch, labels):
+        values.setdefault(float(label), []).append(label)
+    lines = [f"labels that are the same number: {', '.join(e)}" for e in values.values() if len(e) > 1]
+    lines += [
+        f"{total[label]} rows have the label {label!r}, a class like any other; leave them out if it is missing there"
+        for label in labels
+        if label.lower() in _MISSING
+    ]
+    if several := [e for e in labels if len(parts := _LISTED.split(e)) > 1 and {*parts} & {*labels}]:
+        lines.append(f"labels with several others in them, each a class of its own: {', '.join(several[:9])}")
     return lines
 
 

@@ -137,6 +137,32 @@ def no_column(path: Path, column: str, names: Sequence[str]) -> UserError:
     )
 
 
+_LANGUAGE_NAMES = ("lang", "language", "lang_code", "language_code", "locale")
+_SPLIT_NAMES = ("split", "set", "subset", "partition", "fold")
+_SPLITS = frozenset(["train", "training", "dev", "valid", "validation", "val", "test", "testing"])
+
+
+def check_unread(path: Path, cells: Mapping[str, Sequence[Any]]) -> None:
+    """Raise UserError if a column that is not read says that rows are of several languages or splits.
+
+    Args:
+        path: the file, for messages.
+        cells: the cells of each column that is not read, by its name.
+    """
+    for name, column in cells.items():
+        values = sorted({cell.strip() for cell in column if isinstance(cell, str) and cell.strip()})
+        is_lang = name.lower() in _LANGUAGE_NAMES
+        if len(values) > 1 and (
+            is_lang or (name.lower() in _SPLIT_NAMES and {value.lower() for value in values} <= _SPLITS)
+        ):
+            what, example = ("language", "test.sw=FILE") if is_lang else ("split", "train=FILE test=FILE")
+            raise UserError(
+                f"{path}: column {name!r} has rows of {len(values)} {what}s: {', '.join(values[:8])}",
+                f"a file for each {what}, as in {example}",
+                "write the rows of each into a file of its own, or leave the column out",
+            )
+
+
 def named_columns(columns: Mapping[str, str]) -> str:
     """Return in words which column is which."""
     return ", ".join(f"{column} is {name}" for column, name in columns.items())

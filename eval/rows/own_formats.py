@@ -23,12 +23,14 @@ from xling.eval.rows.own_columns import (
     OwnRow,
     OwnTable,
     Reading,
+    check_unread,
     column_number,
     columns_by_name,
     guessed_columns,
     named_columns,
     unread_columns,
 )
+from xling.eval.rows.own_inline import sentences_by_line
 from xling.eval.rows.own_tables import delimited_rows
 from xling.eval.rows.readers import lines, parse_json
 from xling.eval.rows.tag_schemes import span_types
@@ -151,6 +153,8 @@ def _json_rows(
             )
         rows.append(OwnRow((number,), cells))
     unread = [key for key in map(str, _flat(parse_json(path, *filled[0]))) if key not in keys.values()]
+    records = [_flat(parse_json(path, *line)) for line in filled] if unread else []
+    check_unread(path, {key: [record.get(key) for record in records] for key in unread})
     return OwnTable(rows, f"JSON lines, {named_columns(keys)}{unread_columns(unread)}")
 
 
@@ -207,8 +211,8 @@ def _tagged(path: Path, numbered: Sequence[tuple[int, str]], reading: Reading) -
         names = []
     common = Counter(len(_cells(line, by_tabs)) for line in word_lines).most_common(1)
     width = common[0][0] if common else 0
-    if reading.is_labelled and by_tabs and width == 2 and (inline := _inline(content[bool(names) :])):
-        return OwnTable(inline, "a sentence a line: words, a tab, tags")
+    if reading.is_labelled and (table := sentences_by_line(path, numbered)):
+        return table
     is_conllu &= width == CONLLU_WIDTH
     default, note = {column: str(names.index(name) + 1) for column, name in by_name.items() if names}, ""
     if not names:
@@ -262,18 +266,6 @@ def _by_tabs(numbered: Sequence[tuple[int, str]]) -> tuple[list[tuple[int, str]]
             if len({len(row) for row in cells.values() if len(row) > 1}) == 1:
                 return [(n, "\t".join(cell.strip() for cell in row)) for n, row in cells.items()], name
     return list(numbered), ""
-
-
-def _inline(content: Sequence[tuple[int, str]]) -> list[OwnRow]:
-    """Return the rows of a file with a sentence and all of its tags on each line; [] if the file is another one."""
-    rows: list[OwnRow] = []
-    for number, line in content:
-        words, *rest = (tuple(cell.split()) for cell in line.split("\t"))
-        if len(rest) != 1 or not len(words) == len(rest[0]) > 0:
-            return []
-        rows.append(OwnRow((number,), {"token": words, "tag": rest[0]}))
-    num_longer = sum(len(row.cells["token"]) > 1 for row in rows)
-    return rows if 2 * num_longer > len(rows) else []
 
 
 def _usual_columns(

@@ -14,6 +14,7 @@ from xling.eval.rows.own_columns import (
     OwnRow,
     OwnTable,
     Reading,
+    check_unread,
     column_number,
     columns_by_name,
     guessed_columns,
@@ -59,6 +60,9 @@ def delimited_rows(
     names = cells[0][1] if has_header else [str(i + 1) for i in range(width)]
     shown = {c: f"column {i + 1}{f' {names[i]!r}' if has_header else ''}" for c, i in place.items()}
     unread = [name for i, name in enumerate(names) if i not in place.values()]
+    if has_header:
+        places = [(name, i) for i, name in enumerate(names) if i not in place.values()]
+        check_unread(path, {name: [row[i] for _, row in body] for name, i in places})
     header = "with a header" if has_header else "without a header"
     return OwnTable(rows, f"a table by {how} {header}, {named_columns(shown)}{unread_columns(unread)}")
 
@@ -71,7 +75,7 @@ def _is_table(path: Path, filled: Sequence[tuple[int, str]], reading: Reading) -
 def _fasttext(path: Path, filled: Sequence[tuple[int, str]]) -> OwnTable:
     rows = []
     for number, line in filled:
-        label, _, text = line.partition(" ")
+        label, text = [*line.split(maxsplit=1), ""][:2]
         if not label.startswith(_FASTTEXT) or text.startswith(_FASTTEXT):
             raise UserError(f"{path}:{number}: {line[:40]!r}", f"one {_FASTTEXT}NAME and a text")
         rows.append(OwnRow((number,), {"text": text, LABEL: label.removeprefix(_FASTTEXT)}))
@@ -193,6 +197,12 @@ def _places(
                 "delete the line",
             )
         named = columns_by_name(path, first, reading, langs, numbers)
+        if twice := [n for c, n in named.items() if c not in numbers and first.count(n) > 1]:
+            raise UserError(
+                f"{path}: {first.count(twice[0])} columns are called {twice[0]!r}",
+                "a name for each column",
+                "name another, or give its number, as in columns.text=2",
+            )
         return {c: int(n) - 1 if c in numbers else first.index(n) for c, n in named.items()}, True
     place = {c: column_number(path, c, n, len(first)) for c, n in reading.columns.items()}
     rest = [i for i in range(len(first)) if i not in place.values()]

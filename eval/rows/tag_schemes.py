@@ -14,6 +14,8 @@ _BEGINS, _ENDS = "BSUW", "ESLUW"
 _OUTSIDE = frozenset("Oo")
 _OTHER_MARK = re.compile(r"[BIESLU][^\w-].+|.+[-_.:/|][BIESLU]")
 """A type with its mark behind it (``PER-B``), or with another sign between the two (``B.PER``)."""
+_SEVERAL = re.compile(r".+[|,;+/&#](O|[BIESLU]-.+)|O[|,;+/&#].+")
+"""Several tags of one word, as nested names have them (``B-PER|B-ORG``)."""
 
 
 def span_types(tags: Iterable[str]) -> set[str]:
@@ -49,6 +51,12 @@ def scheme_of(places: Mapping[Path, Sequence[OwnRow]]) -> str:
                         f"{path}:{line}: tag {tag!r}",
                         "O, or B- and I- before a type as on other lines",
                         "correct it, or name the column of the tags: columns.tag=",
+                    )
+                if _SEVERAL.fullmatch(tag):
+                    raise UserError(
+                        f"{path}:{row.lines[min(number, len(row.lines) - 1)]}: tag {tag!r} has several tags",
+                        "one tag for each word",
+                        "keep one layer of the names, such as the outermost; scheme=plain to read it as it is",
                     )
     return "BIO" if prefixes <= {"B", "I"} else "BIOES"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 from collections.abc import Iterator
@@ -36,6 +37,7 @@ def commands_of(text: str) -> list[str]:
     return [command for command in (*blocks, *lines) if command.startswith("xling run ")]
 
 
+@functools.cache
 def resolve(command: str, more: str = "") -> list[dict[str, Any]]:
     """The settings of each step of a command, with more settings behind it, for each of its scales."""
     words = shlex.split(PLACEHOLDER.sub("1", f"{command} {more}"), comments=True)[2:]

@@ -46,9 +46,9 @@ def test_long_lines_are_those_over_the_limit(text: str) -> None:
 
 def test_second_opinions_are_those_of_the_library() -> None:
     ours, theirs = py3langid_model.load(), LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    for text in texts():
-        assert ours.rank(text) == theirs.rank(text), text
-        assert ours.best(text, 5) == theirs.rank(text)[:5], text
+    for text, ranking in zip(texts(), ours.best(texts(), 5), strict=True):
+        assert ranking == theirs.rank(text)[:5], text
+        assert ours.best([text], 5) == [ranking], text
 
 
 def test_ngrams_of_many_texts_are_those_of_each() -> None:

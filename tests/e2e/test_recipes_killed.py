@@ -18,7 +18,7 @@ from xling.core.output import manifest
 from xling.eval.rows.suite import Example
 
 TRAIN = ("updates=4", "warmup=1", "batch_tokens=256", "log_every=2", "valid_every=2", "save_every=2")
-MOMENTS = 40  # each attempt dies a rename later, so that few attempts come far
+MOMENTS, STRIDE = 40, 3  # each attempt dies three renames later: before one, after the next, and few are needed
 SAME = ("*.jsonl", "*.txt", "bits.json", "scores.json", "grid.csv", "claims.csv", "watch.csv", "model.pt")
 """Files that say nothing of times and places; logs are no part of them."""
 DIGEST = re.compile(rb"checkpoint:\w+")
@@ -147,7 +147,7 @@ def test_killed_at_many_moments_it_ends_in_the_same_table(
     wanted = contents(tmp_path / "out")
     assert any(name.endswith("scores.json") for name in wanted)
     (tmp_path / "out").rename(tmp_path / "undisturbed")
-    code, deaths = attempts(words, MODULES, MOMENTS)
+    code, deaths = attempts(words, MODULES, MOMENTS, STRIDE)
     assert code == 0 and deaths > 1
     assert contents(tmp_path / "out") == wanted
     made = [path.parent for path in (tmp_path / "out").rglob(manifest.FILE_NAME)]

@@ -119,6 +119,8 @@ SHAPES: dict[str, tuple[Callable[[Path, Path], None], Modules, dict[str, Any]]] 
     "several": (bert, [pooling("max_tokens", "cls_token", "mean_tokens")], {}),
     "without the prompt": (bert, [pooling("mean_tokens", include_prompt=False)], QUERY),
     "weighted without the prompt": (bert, [pooling("weightedmean_tokens", include_prompt=False)], QUERY),
+    "a prompt that fills the length": (bert, [pooling("mean_tokens", include_prompt=False)],
+                                       {"max_seq_length": 3} | QUERY),
     "no prompt to leave out": (bert, [pooling("mean_tokens", include_prompt=False)], {}),
     "no default prompt": (wrapped("roberta"), [pooling("max_tokens", "cls_token", include_prompt=False)],
                           {"prompts": {"query": "two books: "}, "max_seq_length": 40}),
@@ -180,7 +182,10 @@ def expected(folder: Path, modules: Modules, settings: Mapping[str, Any]) -> lis
         with torch.inference_mode():
             states = model(**ids).last_hidden_state[0]
         pools_all = modules[0][1].get("include_prompt", True) or not prompt
-        first = 0 if pools_all else len(fast(prompt)["input_ids"]) - 1
+        limit = (
+            settings.get("max_seq_length") or 64
+        )  # sentence-transformers cuts the prompt as it cuts a text
+        first = 0 if pools_all else len(fast(prompt, truncation=True, max_length=limit)["input_ids"]) - 1
         places = torch.arange(1, len(states) + 1)
         order = (
             "cls_token",

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from xling import cli
 from xling.core.errors import UserError
@@ -62,9 +63,9 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }
     with manifest.publish(folder / "model", "pretrain static", {}, [folder / "rows"]) as made:
         share = {word_hash("the"): 0.05, word_hash("圖書"): 0.01}
-        encoder_files.save_encoder(
-            encoder_files.random_encoder(StaticConfig(dim=24, bits=12, sketch=16), share), made.path
-        )
+        made_encoder = encoder_files.random_encoder(StaticConfig(dim=24, bits=12, sketch=16), share)
+        made_encoder.weight_direction = torch.linspace(-0.5, 0.5, 24)
+        encoder_files.save_encoder(made_encoder, made.path)
     return folder / "model"
 
 
@@ -105,6 +106,25 @@ def test_programs_without_xling_compute_our_vectors(encoder: Path, exported: Pat
     assert np.abs(made["words"] - ours.word_vectors(TEXTS).numpy()).max() < 1e-6
     assert np.abs(made["matches"] - match_all(ours, TEXTS, TEXTS[::-1]).numpy()).max() < 1e-5
     assert int(made["size"]) == vectors.shape[1] == 40
+
+
+def test_an_encoder_from_before_learned_weights_is_exported_without_them(
+    encoder: Path, tmp_path: Path
+) -> None:
+    tensors = load_file(encoder / encoder_files.WEIGHTS_FILE)
+    del tensors["weight_direction"]
+    old = tmp_path / "old"
+    with manifest.publish(old, "pretrain static", {}, []) as made:
+        shutil.copyfile(encoder / encoder_files.CONFIG_FILE, made.path / encoder_files.CONFIG_FILE)
+        save_file(tensors, made.path / encoder_files.WEIGHTS_FILE)
+    ours = encoder_files.load_encoder(old)
+    assert not ours.weight_direction.any()
+    assert not torch.equal(
+        ours.sentence_vectors(TEXTS), encoder_files.load_encoder(encoder).sentence_vectors(TEXTS)
+    )
+    run_hf(ExportConfig(old, tmp_path / "new"))
+    saved = load_file(tmp_path / "new/model.safetensors")
+    assert not saved["weight_direction"].any() and saved["weight_direction"].shape == (24,)
 
 
 def test_every_chinese_character_has_the_same_form(exported: Path) -> None:
@@ -255,6 +275,8 @@ def test_the_classes_work_here_as_well(encoder: Path) -> None:
     share: Any = model.share
     frequent.copy_(torch.tensor(list(ours.share)))
     share.copy_(torch.tensor(list(ours.share.values())))
+    weight_direction: Any = model.weight_direction
+    weight_direction.copy_(ours.weight_direction)
     assert torch.equal(model(TEXTS), unit_length(ours.sentence_vectors(TEXTS)))
     sentences = StaticSentences(model)
     assert torch.equal(sentences(sentences.tokenize(TEXTS))["sentence_embedding"], model(TEXTS))

@@ -84,13 +84,34 @@ def test_latent_vectors_alone_bring_translations_together(corpus: Path, tmp_path
     assert float(encoder.table.pow(2).mean()) < 0.1
 
 
+def test_wide_vectors_start_from_few_latent_ones(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Latent vectors of all numbers took 14 GB for 512 of them."""
+    monkeypatch.setattr(train, "LATENT_DIM", 12)
+    cfg = training(corpus, tmp_path / "model", updates=0, minutes=0, start=LatentConfig())
+    assert train.run(cfg).counts["updates"] == 0
+    encoder = model.load_encoder(tmp_path / "model")
+    latent, new = encoder.table.split([12, 4], 1)
+    assert float(new.pow(2).mean().sqrt()) == pytest.approx(float(latent.pow(2).mean().sqrt()) / 2, rel=0.05)
+    assert accuracy(encoder) > 0.9
+
+
 def test_an_encoder_is_trained_further(corpus: Path, tmp_path: Path) -> None:
     train.run(training(corpus, tmp_path / "first", updates=60))
     start = LatentConfig(encoder=tmp_path / "first")
     train.run(training(corpus, tmp_path / "second", updates=1, lr=1e-6, start=start))
     first, second = (model.load_encoder(tmp_path / name) for name in ("first", "second"))
     assert torch.allclose(first.table, second.table, atol=1e-3)
+    assert torch.allclose(first.weight_direction, second.weight_direction, atol=1e-4)
     assert accuracy(second) > 0.9
+    wide = StaticConfig(dim=24, bits=10, sketch=0)
+    train.run(training(corpus, tmp_path / "wide", updates=1, lr=1e-6, start=start, model=wide))
+    widened = model.load_encoder(tmp_path / "wide")
+    assert torch.allclose(widened.table[:, :16], first.table, atol=1e-3)
+    old_size, new_size = (float(each.pow(2).mean().sqrt()) for each in widened.table.split([16, 8], 1))
+    assert new_size == pytest.approx(old_size / 2, rel=0.05)
+    assert accuracy(widened) > 0.5
     other = training(corpus, tmp_path / "third", start=start, model=StaticConfig(dim=8, bits=10, sketch=0))
     with pytest.raises(UserError, match=r"start\.encoder=.* has StaticConfig\(dim=16"):
         train.run(other)
@@ -127,8 +148,8 @@ def test_a_stopped_training_goes_on_to_the_same_weights(
         train.run(cfg)
     assert "8 of 8 updates" in capsys.readouterr().err, "the time left is that of the updates left"
     assert done == 108, "twelve updates were not repeated"
-    a, b = (model.load_encoder(tmp_path / name).table for name in ("whole", "stopped"))
-    assert torch.equal(a, b)
+    a, b = (model.load_encoder(tmp_path / name) for name in ("whole", "stopped"))
+    assert torch.equal(a.table, b.table) and torch.equal(a.weight_direction, b.weight_direction)
     assert not list(tmp_path.glob(".*")), "the state is gone"
     state.write_bytes(whole)  # as a process leaves it that is killed after the publication
     train.run(cfg)
@@ -233,6 +254,35 @@ def test_a_word_that_is_frequent_counts_less_and_an_unseen_one_has_a_vector(tmp_
     assert torch.allclose(
         loaded.sentence_vectors(["Unheardof"]), encoder.sentence_vectors(["Unheardof"]), atol=1e-3
     )
+
+
+def test_a_word_along_the_learned_direction_counts_more() -> None:
+    encoder = model.random_encoder(SHAPE, {word_hash("b"): 0.05})
+    a, b = encoder.token_vectors(["a", "b"])
+    vectors = encoder.word_vectors(["a", "b"])
+    encoder.weight_direction = 0.5 * (a - b)
+    factors = [float(torch.exp(2 * (each @ (a - b)))) for each in (a, b)]
+    expected = factors[0] * vectors[0] + factors[1] * encoder.weight("b") * vectors[1]
+    assert torch.allclose(encoder.sentence_vectors(["a b"])[0], unit_length(expected), atol=1e-5)
+    assert factors[0] > 1 > factors[1]
+    assert torch.equal(encoder.word_vectors(["a", "b"]), vectors), "words themselves stay as they are"
+    assert torch.equal(encoder.without_sketch().sentence_vectors(["a b"]), encoder.sentence_vectors(["a b"]))
+
+
+def test_training_learns_weights_of_words_that_the_files_keep(tmp_path: Path, corpus: Path) -> None:
+    """The texts that the trainer sums are those of the saved encoder, weights included."""
+    train.run(training(corpus, tmp_path / "model"))
+    encoder = model.load_encoder(tmp_path / "model")
+    assert 0.01 < float(encoder.weight_direction.norm()) < 3
+    sets, hashes, ends, frequency = open_rows(corpus)
+    cfg = training(corpus, tmp_path / "other")
+    weights = (SHAPE.smooth / (SHAPE.smooth + frequency)).astype(np.float32)
+    trainer = Trainer(cfg, hashes, ends, weights, encoder.table, encoder.weight_direction)
+    sides = BatchSampler(sets, dataclasses.replace(cfg, drop=0.0)).draw(0)
+    batch = trainer._read(sides)
+    known = read_words(corpus)
+    ours = [" ".join(known[i] for i in text) for text in [*sides[0], *sides[1]]]
+    assert torch.allclose(batch.pool(batch.vectors), encoder.sentence_vectors(ours), atol=2e-3)
 
 
 def test_traditional_characters_have_the_vectors_and_weights_of_simplified_ones() -> None:

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,14 +37,21 @@ def pretrain(shards: Path, tiny: tuple[str, ...], tmp_path: Path) -> Pretrain:
     return run
 
 
-@pytest.fixture
-def interrupted(pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The partial directory of a run that was killed after update 10; checkpoints at 4 and 8."""
-    with monkeypatch.context() as patch:
+@pytest.fixture(scope="session")
+def stopped_at_ten(shards: Path, tiny: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The partial directory that `interrupted` gives a copy of."""
+    folder = tmp_path_factory.mktemp("interrupted")
+    with pytest.MonkeyPatch.context() as patch:
         stop_after(10, patch)
         with pytest.raises(Killed):
-            pretrain("out")
-    return tmp_path / "out.partial"
+            train.run(settings(shards, tiny, folder / "out"))
+    return folder / "out.partial"
+
+
+@pytest.fixture
+def interrupted(stopped_at_ten: Path, tmp_path: Path) -> Path:
+    """The partial directory of a run that was killed after update 10; checkpoints at 4 and 8."""
+    return Path(shutil.copytree(stopped_at_ten, tmp_path / "out.partial"))
 
 
 class Killed(BaseException):
@@ -54,6 +67,30 @@ def stop_after(update: int, monkeypatch: pytest.MonkeyPatch) -> None:
         return make(self, samples)
 
     monkeypatch.setattr(Updates, "make", stopping)
+
+
+def killed_near(update: int, cfg: PretrainConfig) -> None:
+    """Train in a fork, which SIGKILL ends at a moment that nothing here chooses, soon after an update has begun."""
+
+    def work() -> None:
+        make = Updates.make
+
+        def dying(self: Updates, samples: Any) -> bool:
+            now = self._trainer.get_num_updates()
+            if now == update:
+                kill = threading.Timer(random.uniform(0, 0.05), os.kill, (os.getpid(), signal.SIGKILL))
+                kill.start()
+            elif now == update + 3:
+                signal.pause()
+            return make(self, samples)
+
+        Updates.make = dying  # type: ignore[method-assign]
+        train.run(cfg)
+
+    child = multiprocessing.get_context("fork").Process(target=work)
+    child.start()
+    child.join()
+    assert child.exitcode == -signal.SIGKILL
 
 
 def settings(shards: Path, tiny: tuple[str, ...], out: Path, *words: str) -> PretrainConfig:

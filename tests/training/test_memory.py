@@ -8,7 +8,9 @@ import sys
 
 # In a process of its own: what earlier allocations left free would count here.
 PROGRAM = """
-import json, resource, torch
+import json, os, resource
+os.environ["THP_MEM_ALLOC_ENABLE"] = "0"  # pages of 4 KiB, so that their number tells
+import torch
 from xling.training import memory
 
 def fewest(megabytes, rounds=3):

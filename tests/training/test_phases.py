@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from tests.training.conftest import Killed, Pretrain, events, identical, settings, stop_after, weights
+from tests.training.conftest import (
+    Killed, Pretrain, events, identical, killed_near, settings, stop_after, weights,
+)  # fmt: skip
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.settings import config
@@ -148,21 +145,14 @@ def test_every_schedule_goes_on_exactly(
     assert rates[3] == 3e-3 and rates[-1] < 3e-3 and len({*rates}) > 3
 
 
-@pytest.mark.slow
-def test_killed_by_the_system_in_any_phase(shards: Path, tiny: tuple[str, ...], tmp_path: Path) -> None:
-    """SIGKILL to a process of its own, at moments that nothing here chooses."""
-    given = [*tiny, *PHASES, *MODERN, f"data={shards}", "train.save_every=2", "train.optimizer=muon"]
-    given = [*{word.partition("=")[0]: word for word in given}.values()]  # a command takes each key once
-    command = [sys.executable, "-m", "xling", "pretrain", *given]
-    subprocess.run([*command, f"out={tmp_path / 'straight'}"], check=True)
-    out = tmp_path / "killed"
-    for wait in (6.0, 7.0, 8.0):
-        process = subprocess.Popen([*command, f"out={out}"], env=os.environ | {"XLING_PROGRESS": "0"})
-        time.sleep(wait)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    subprocess.run([*command, f"out={out}"], check=True)
-    assert identical(weights(tmp_path / "straight"), weights(out))
+def test_killed_by_the_system_in_any_phase(
+    shards: Path, tiny: tuple[str, ...], tmp_path: Path, pretrain: Pretrain
+) -> None:
+    words = (*PHASES, *MODERN, "train.save_every=2", "train.optimizer=muon")
+    wanted = weights(pretrain("straight", *words))
+    for near in (5, 10, 17):
+        killed_near(near, settings(shards, tiny, tmp_path / "killed", *words))
+    assert identical(wanted, weights(pretrain("killed", *words)))
 
 
 def test_a_finished_run_is_up_to_date(shards: Path, tiny: tuple[str, ...], tmp_path: Path) -> None:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import random
 import shutil
-import signal
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from tests.training.conftest import Killed, Pretrain, events, identical, stop_after, weights
+from tests.training.conftest import Killed, Pretrain, events, identical, killed_near, stop_after, weights
 from tests.training.conftest import settings as training_settings
 from xling.core.errors import UserError
 from xling.core.output import manifest
@@ -185,26 +182,18 @@ def test_overwrite_goes_on_with_the_same_settings(
 def test_sigkill_at_random_updates_ends_in_the_same_weights(
     shards: Path, tiny: tuple[str, ...], tmp_path: Path, pretrain: Pretrain
 ) -> None:
-    words = ["model.precision=bf16", "train.updates=60", "train.save_every=5", "train.log_every=1"]
+    words = ["model.precision=bf16", "train.updates=40", "train.save_every=5", "train.log_every=1"]
     wanted = weights(pretrain("out", *words))
     shutil.rmtree(tmp_path / "out")
     cfg = training_settings(shards, tiny, tmp_path / "out", *words)
-    log = tmp_path / "out.partial" / "log.jsonl"
-    seen = 0
+    partial = tmp_path / "out.partial"
+    near = 0
     for _ in range(2):
-        target = seen + random.randint(6, 20)
-        child = multiprocessing.get_context("fork").Process(target=train.run, args=(cfg,))
-        child.start()
-        while seen < target and child.is_alive():
-            time.sleep(0.005)
-            lines = log.read_text().splitlines() if log.is_file() else []
-            seen = max([seen, *(json.loads(line)["update"] for line in lines[:-1])])
-        child.kill()
-        child.join()
-        assert child.exitcode == -signal.SIGKILL, f"it ended by itself at update {seen}"
-        assert not (tmp_path / "out").exists() and list(log.parent.glob("update-*.sha256"))
-    assert identical(wanted, weights(pretrain("out", *words))), f"killed near update {seen}"
-    assert not log.parent.exists()
+        near += random.randint(6, 14)
+        killed_near(near, cfg)
+        assert not (tmp_path / "out").exists() and list(partial.glob("update-*.sha256"))
+    assert identical(wanted, weights(pretrain("out", *words))), f"killed near update {near}"
+    assert not partial.exists()
 
 
 def test_training_does_not_wait_for_a_checkpoint(

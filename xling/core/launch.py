@@ -21,12 +21,15 @@ def place() -> tuple[int, int]:
     size, rank, _ = _number("WORLD_SIZE", 1), _number("RANK", 0), _number("LOCAL_RANK", 0)
     if size < 1:
         raise UserError("WORLD_SIZE=0 in the environment", "a whole number from 1", _FIX)
-    if size < 2:
+    if rank and not os.environ.get("WORLD_SIZE"):
+        raise UserError(f"RANK={rank} in the environment without WORLD_SIZE", fix=_FIX)
+    if size < 2 and not rank:
         return 0, 1
-    if missing := [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]:
-        raise UserError(f"WORLD_SIZE={size} in the environment without {' and '.join(missing)}", fix=_FIX)
     if rank >= size:
         raise UserError(f"RANK={rank} with WORLD_SIZE={size} in the environment", f"0 to {size - 1}", _FIX)
+    _number("LOCAL_WORLD_SIZE", 0)
+    if missing := [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]:
+        raise UserError(f"WORLD_SIZE={size} in the environment without {' and '.join(missing)}", fix=_FIX)
     if not 0 < _number("MASTER_PORT", 0) < 65536:
         raise UserError(
             f"MASTER_PORT={os.environ['MASTER_PORT']} in the environment", "a port, 1 to 65535", _FIX

@@ -83,6 +83,7 @@ def write_export(cfg: ExportConfig, out: Path) -> dict[str, Any]:
     """
     encoder = encoder_files.load_encoder(cfg.checkpoint)
     tensors = load_file(cfg.checkpoint / encoder_files.WEIGHTS_FILE)
+    tensors.setdefault("weight_direction", encoder.weight_direction)
     save_file(tensors, out / source.SAFETENSORS_FILE, metadata={"format": "pt"})
     settings = _config(encoder.cfg, len(encoder.share)) | {"int8": "scale" in tensors}
     configs.write_json(out / "config.json", settings)

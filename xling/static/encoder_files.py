@@ -2,7 +2,8 @@
 
 Files of a model: ``static.json`` (`StaticConfig`) and ``static.safetensors``. That has ``table``, rows by dim, in
 float16, or in int8 with ``scale``, float32, one factor a row. The words frequent enough to have a lower
-weight are there too (``frequent``, their hashes, and ``share``, their share of all words).
+weight are there too: ``frequent``, their hashes, and ``share``, their share of all words. The weights of all
+words are learned from ``weight_direction``, float32, which older files lack.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ def save_encoder(encoder: StaticEncoder, folder: Path) -> None:
     frequent_hashes = sorted(encoder.share)
     tensors = {
         "table": encoder.table.half().contiguous(),
+        "weight_direction": encoder.weight_direction.contiguous(),
         "frequent": torch.tensor(frequent_hashes, dtype=torch.int64),
         "share": torch.tensor([encoder.share[key] for key in frequent_hashes], dtype=torch.float32),
     }
@@ -98,9 +100,8 @@ def load_encoder(folder: Path, random_init: bool = False) -> StaticEncoder:
         share = dict(zip(tensors["frequent"].tolist(), tensors["share"].tolist(), strict=True))
         if random_init:
             return random_encoder(cfg, share)
-        return StaticEncoder(
-            cfg, tensors["table"].float() * tensors.get("scale", torch.ones(1))[:, None], share
-        )
+        table = tensors["table"].float() * tensors.get("scale", torch.ones(1))[:, None]
+        return StaticEncoder(cfg, table, share, tensors.get("weight_direction"))
     except (OSError, ValueError, KeyError, TypeError, AssertionError, SafetensorError) as error:
         raise UserError(
             f"{folder} is not a static encoder: {type(error).__name__} {error}",

@@ -79,6 +79,7 @@ class StaticEncoderModel(PreTrainedModel):
             self.scale = nn.Parameter(torch.ones(1 << config.bits), requires_grad=False)
         self.register_buffer("frequent", torch.zeros(config.num_frequent, dtype=torch.int64))
         self.register_buffer("share", torch.zeros(config.num_frequent))
+        self.register_buffer("weight_direction", torch.zeros(config.dim))
         self._encoder: StaticEncoder | None = None
         self.post_init()
 
@@ -88,12 +89,13 @@ class StaticEncoderModel(PreTrainedModel):
         if self._encoder is None:
             frequent: Any = self.frequent
             share: Any = self.share
+            weight_direction: Any = self.weight_direction
             weights = dict(zip(frequent.tolist(), share.tolist(), strict=True))
             table = self.table.detach().float().cpu()
             if self.config.int8:
                 scale = self.scale.detach().float().cpu()
                 table *= scale[:, None]
-            self._encoder = StaticEncoder(self.config, table, weights)
+            self._encoder = StaticEncoder(self.config, table, weights, weight_direction.float().cpu())
         return self._encoder
 
     def forward(self, texts: Sequence[str]) -> Float[Tensor, "texts dim_and_sketch"]:

@@ -28,8 +28,8 @@ class LatentConfig:
     """Settings of `latent_table`, or an encoder to use instead.
 
     Attributes:
-        encoder: output of ``xling pretrain static`` with the same ``model.*`` to train further; latent
-            vectors are not computed then.
+        encoder: output of ``xling pretrain static`` with the same ``model.*`` to train further, or with a smaller
+            ``model.dim``, to which random numbers are added; latent vectors are not computed then.
         rounds: rounds of subspace iteration; 0 starts from a random table instead.
         fit_rounds: iterations of conjugate gradients.
         ridge: strength of the ridge penalty, relative to the median weight of a feature.

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -32,7 +32,7 @@ from xling.static.encoder_files import MIN_WEIGHT_REDUCTION, load_encoder, rando
 from xling.static.latent import latent_table
 from xling.static.settings import StaticTraining
 from xling.static.teacher import TeacherVectors, imitation_loss
-from xling.static.vectors import StaticEncoder, unit_length, word_hash
+from xling.static.vectors import StaticEncoder, learned_weights, unit_length, word_hash
 from xling.text.files.nway import RowSet, open_rows, read_words
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ STAGE = "pretrain static"
 WARMUP_UPDATES = 50
 INITIAL_SCALE = 0.1
 """Root mean square that an initial table is scaled to."""
+LATENT_DIM = 192
+"""Most numbers of a vector that start from latent vectors, which take 28 GB for a thousand; the others start random."""
 ROTATION_BATCHES = 8
 """Number of updates whose texts tell where the student's vectors are before it learns from a teacher."""
 ROWS_PER_STEP = 4096
@@ -135,7 +137,8 @@ class _Batch:
 
     Attributes:
         vectors: (num_words, dim), the mean of the features of each word.
-        weights: (num_words, 1), weight of each word in a text.
+        weights: (num_words,), weight of each word in a text by its frequency.
+        weight_direction: (dim,), see `learned_weights`.
         word_indices: the words of all texts, as rows of ``vectors``.
         text_starts: (num_texts,), offset of each text in ``word_indices``.
         table_rows: the table rows of all features of all words.
@@ -144,6 +147,7 @@ class _Batch:
 
     vectors: Tensor
     weights: Tensor
+    weight_direction: Tensor
     word_indices: Tensor
     text_starts: Tensor
     table_rows: Tensor
@@ -151,7 +155,8 @@ class _Batch:
 
     def pool(self, of_words: Float[Tensor, "words dim"]) -> Float[Tensor, "texts dim"]:
         """Return the weighted sums over the words of each text, of length 1, (num_texts, size of a word's vector)."""
-        weighted = of_words * self.weights
+        weights = self.weights * learned_weights(of_words, self.weight_direction)
+        weighted = of_words * weights[:, None]
         return unit_length(F.embedding_bag(self.word_indices, weighted, self.text_starts, mode="sum"))
 
 
@@ -164,6 +169,7 @@ class Trainer:
         hash_ends: int64 (num_words + 1), offsets of each word's features.
         weights: float32 (num_words,), weight of each word in a sentence.
         table: float32 (num_table_rows, dim), the initial table; default: a random one.
+        weight_direction: float32 (dim,), the initial direction of `learned_weights`; default: zeros.
     """
 
     def __init__(
@@ -173,6 +179,7 @@ class Trainer:
         hash_ends: Int64[np.ndarray, " ends"],
         weights: Float32[np.ndarray, " words"],
         table: Float32[Tensor, "rows dim"] | None = None,
+        weight_direction: Float32[Tensor, " dim"] | None = None,
     ) -> None:
         self.cfg, self._feature_ends = cfg, hash_ends
         self._feature_rows = (hashes % np.uint32(1 << cfg.model.bits)).astype(np.int32)
@@ -181,6 +188,8 @@ class Trainer:
             table = random_table(cfg.model, torch.Generator().manual_seed(cfg.seed))
         self.table: Tensor = table
         self.squared_sums = torch.zeros(len(self.table))
+        self.weight_direction = torch.zeros(cfg.model.dim) if weight_direction is None else weight_direction
+        self.direction_squares = torch.zeros(())
         self.rotation: Tensor | None = None
 
     def update(self, sides: TextPairs, lr: float, targets: Targets | None = None) -> float:
@@ -192,7 +201,7 @@ class Trainer:
             targets: the pairs that have a teacher's vector, (num_known,), and these vectors, (num_known, dim).
         """
         batch = self._read(sides)
-        vectors = batch.vectors.requires_grad_()
+        vectors, direction = batch.vectors.requires_grad_(), batch.weight_direction.requires_grad_()
         pooled = batch.pool(vectors)
         src_vectors, tgt_vectors = pooled.chunk(2)
         loss = contrastive_loss(src_vectors, tgt_vectors, self.cfg.temperature, self.cfg.margin)
@@ -200,7 +209,10 @@ class Trainer:
             loss = self._with_imitation(loss, pooled, *targets)
         loss.backward()
         assert vectors.grad is not None
+        assert direction.grad is not None
         with torch.no_grad():
+            self.direction_squares += direction.grad.pow(2).mean()
+            self.weight_direction -= lr * direction.grad / (self.direction_squares.sqrt() + 1e-6)
             gradient = vectors.grad * (len(sides[0]) / torch.from_numpy(batch.counts)[:, None]).float()
             word_of_feature = np.repeat(np.arange(len(batch.counts)), batch.counts)
             self._adagrad_step(batch.table_rows.numpy(), torch.from_numpy(word_of_feature), gradient, lr)
@@ -216,7 +228,8 @@ class Trainer:
         sums = F.embedding_bag(table_rows, self.table, feature_starts, mode="sum")
         return _Batch(
             vectors=sums / torch.from_numpy(counts)[:, None],
-            weights=self._word_weights[torch.from_numpy(words.astype(np.int64))][:, None],
+            weights=self._word_weights[torch.from_numpy(words.astype(np.int64))],
+            weight_direction=self.weight_direction.clone(),
             word_indices=torch.from_numpy(word_indices.astype(np.int64)),
             text_starts=torch.from_numpy(np.cumsum(lengths) - lengths),
             table_rows=table_rows,
@@ -317,47 +330,62 @@ def run(cfg: StaticTraining) -> manifest.Manifest:
     batch_sampler = BatchSampler(sets, cfg)
     teacher = TeacherVectors(cfg.teacher, cfg.data, cfg.model.dim) if cfg.teacher.encoder else None
     with manifest.publish(cfg.out, STAGE, cfg, inputs) as publication:
-        table = (
-            None if _TrainingState.has_saved(cfg) else _initial_table(cfg, sets, hashes, hash_ends, weights)
+        table, weight_direction = (
+            (None, None)
+            if _TrainingState.has_saved(cfg)
+            else _initial_weights(cfg, sets, hashes, hash_ends, weights)
         )
-        trainer = Trainer(cfg, hashes, hash_ends, weights, table)
+        trainer = Trainer(cfg, hashes, hash_ends, weights, table, weight_direction)
         publication.counts |= _train(cfg, trainer, batch_sampler, teacher)
         publication.counts |= teacher.counts if teacher else {}
         frequent_words = np.flatnonzero(weights < 1 - MIN_WEIGHT_REDUCTION)
         words = read_words(cfg.data)
         share = {word_hash(words[i]): float(frequency[i]) for i in frequent_words}
-        save_encoder(StaticEncoder(cfg.model, trainer.table, share), publication.path)
+        save_encoder(
+            StaticEncoder(cfg.model, trainer.table, share, trainer.weight_direction), publication.path
+        )
     _delete_state(cfg)
     return manifest.read(cfg.out)
 
 
-def _initial_table(
+def _initial_weights(
     cfg: StaticTraining,
     sets: Sequence[RowSet],
     hashes: np.ndarray,
     hash_ends: np.ndarray,
     weights: np.ndarray,
-) -> Tensor | None:
-    """Return the table of an encoder, or the latent one scaled like a fresh one, or None for a fresh one.
+) -> tuple[Tensor | None, Tensor | None]:
+    """Return the table and direction of an encoder, or a latent table scaled like a fresh one; None for fresh ones.
 
     Raises:
         UserError: the encoder has another shape.
     """
     if cfg.start.encoder:
         encoder = load_encoder(cfg.start.encoder)
-        if encoder.cfg != cfg.model:
+        if replace(encoder.cfg, dim=cfg.model.dim) != cfg.model or encoder.dim > cfg.model.dim:
             raise UserError(
                 f"start.encoder={cfg.start.encoder} has {encoder.cfg}, and this training has {cfg.model}",
-                "an encoder with the same model.* settings",
+                "an encoder with the same model.* settings, or with a smaller model.dim",
                 "give those of the encoder, or train without start.encoder",
             )
-        return encoder.table
+        padding = (0, cfg.model.dim - encoder.dim)
+        return _widen(encoder.table, cfg), F.pad(encoder.weight_direction, padding)
     if not cfg.start.rounds:
-        return None
-    shape = (1 << cfg.model.bits, cfg.model.dim)
+        return None, None
+    shape = (1 << cfg.model.bits, min(cfg.model.dim, LATENT_DIM))
     table = latent_table(sets, hashes, hash_ends, weights, shape, cfg.start, cfg.seed)
     used_rows = table[table.abs().sum(1) > 0]
-    return table.mul_(INITIAL_SCALE / used_rows.pow(2).mean().sqrt().clamp_min(1e-9))
+    return _widen(table.mul_(INITIAL_SCALE / used_rows.pow(2).mean().sqrt().clamp_min(1e-9)), cfg), None
+
+
+def _widen(table: Tensor, cfg: StaticTraining) -> Tensor:
+    """Return a table of ``model.dim`` columns: the given ones, then random ones of half their root mean square."""
+    num_new = cfg.model.dim - table.shape[1]
+    if not num_new:
+        return table
+    scale = float(table.pow(2).mean().sqrt()) / 2
+    new = torch.randn(len(table), num_new, generator=torch.Generator().manual_seed(cfg.seed))
+    return torch.cat([table, new.mul_(scale)], 1)
 
 
 def _train(
@@ -397,6 +425,8 @@ class _TrainingState:
         if saved_state := self._load_saved(cfg):
             self.updates, self.seconds = saved_state["updates"], saved_state["seconds"]
             trainer.table, trainer.squared_sums = saved_state["table"], saved_state["squares"]
+            trainer.weight_direction = saved_state["weight_direction"]
+            trainer.direction_squares = saved_state["direction_squares"]
             trainer.rotation = saved_state["rotation"]
         self._started_at = self._last_update_at = clock()
         self._last_save_at = self._started_at
@@ -439,6 +469,8 @@ class _TrainingState:
             "seconds": self.seconds,
             "table": self.trainer.table,
             "squares": self.trainer.squared_sums,
+            "weight_direction": self.trainer.weight_direction,
+            "direction_squares": self.trainer.direction_squares,
             "rotation": self.trainer.rotation,
         }
         with sealed.writing(_state_path(self.cfg)) as file:

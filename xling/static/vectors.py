@@ -3,6 +3,8 @@
 An exported encoder carries a copy of this file, so it imports nothing but torch and the features
 (`xling.hub.static_export`).
 
+A word's weight falls with its frequency, and is learned beside that from the direction of its vector.
+
 Sources: features: Bojanowski et al. 2017; weights of words: Arora et al. 2017, A simple but tough-to-beat
 baseline.
 """
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from xling.static.shape import StaticConfig
 
 SKETCH_BITS, SKETCH_SEED = 15, 1
+WEIGHT_SCALE = 4.0
+"""Factor of the cosine-like product in `learned_weights`, so that small steps of the direction count."""
 
 
 class StaticEncoder:
@@ -36,13 +40,19 @@ class StaticEncoder:
         cfg: shape.
         table: (2 ** bits, dim), float32.
         share: hash of a word -> its share of a text; missing words have weight 1.
+        weight_direction: (dim,), float32, what `learned_weights` multiplies; default: zeros, which leave the weights.
     """
 
     def __init__(
-        self, cfg: StaticConfig, table: Float32[Tensor, "rows dim"], share: dict[int, float]
+        self,
+        cfg: StaticConfig,
+        table: Float32[Tensor, "rows dim"],
+        share: dict[int, float],
+        weight_direction: Float32[Tensor, " dim"] | None = None,
     ) -> None:
         assert table.shape == (1 << cfg.bits, cfg.dim), table.shape
         self.cfg, self.table, self.share = cfg, table, share
+        self.weight_direction = torch.zeros(cfg.dim) if weight_direction is None else weight_direction
         generator = torch.Generator().manual_seed(SKETCH_SEED)
         self._sketch_table = torch.randn(
             1 << SKETCH_BITS if cfg.sketch else 0, cfg.sketch, generator=generator
@@ -54,7 +64,7 @@ class StaticEncoder:
         return self.cfg.dim
 
     def weight(self, word: str) -> float:
-        """Return the weight of a word in a sentence, 0 to 1."""
+        """Return the weight of a word in a sentence by its frequency, 0 to 1."""
         share = self.share.get(word_hash(word), 0.0)
         return self.cfg.smooth / (self.cfg.smooth + share)
 
@@ -68,7 +78,7 @@ class StaticEncoder:
 
     def without_sketch(self) -> StaticEncoder:
         """Return the same encoder without spelling sketches."""
-        return StaticEncoder(replace(self.cfg, sketch=0), self.table, self.share)
+        return StaticEncoder(replace(self.cfg, sketch=0), self.table, self.share, self.weight_direction)
 
     def token_vectors(self, words: Sequence[str]) -> Float32[Tensor, "words dim"]:
         """Return learned vectors of length 1 of what `features.tokens` returns, float32 (num_words, dim)."""
@@ -94,8 +104,9 @@ class StaticEncoder:
             for text in texts
         ]
         weights = torch.tensor([self.weight(word) for word in index_of_word])
-        vectors = self._mean_vectors([[word] for word in index_of_word]) * weights[:, None]
-        sums = _sum_or_mean_rows(word_indices, vectors, "sum")
+        vectors = self._mean_vectors([[word] for word in index_of_word])
+        weights = weights * learned_weights(vectors[:, : self.dim], self.weight_direction)
+        sums = _sum_or_mean_rows(word_indices, vectors * weights[:, None], "sum")
         learned_vectors, sketch = unit_length(sums[:, : self.dim]), unit_length(sums[:, self.dim :])
         return torch.cat([learned_vectors, sketch * self.cfg.sketch_weight], 1)
 
@@ -130,6 +141,13 @@ def _sum_or_mean_rows(rows: Sequence[Sequence[int]], table: Tensor, mode: str) -
 def word_hash(word: str) -> int:
     """Return the hash of a word, in lower case and simplified characters, in a model's list of frequent words."""
     return zlib.crc32(f"W{simplify(word.lower())}".encode())
+
+
+def learned_weights(
+    vectors: Float32[Tensor, "words dim"], direction: Float32[Tensor, " dim"]
+) -> Float32[Tensor, " words"]:
+    """Return the factor of each word's weight in a sentence, above 0, (num_words,), by the direction of its vector."""
+    return (WEIGHT_SCALE * unit_length(vectors) @ direction).exp()
 
 
 def unit_length(vectors: Float32[Tensor, "*batch dim"]) -> Float32[Tensor, "*batch dim"]:

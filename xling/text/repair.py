@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import html
 import re
+import unicodedata
 from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from typing import TYPE_CHECKING
@@ -28,7 +29,9 @@ _ENTITY = re.compile(r"&(?:[a-zA-Z][a-zA-Z0-9]{1,8}|#[0-9]{2,7}|#[xX][0-9a-fA-F]
 _MAX_ROUNDS = 2  # text that was escaped or decoded wrongly twice
 
 _WHOLE_TEXT_CODECS = ("cp1252", "cp1251", "cp1250", "mac_roman", "koi8_r", "cp1253", "cp1254", "cp1257", "cp1255",
-                      "cp1256", "cp437", "cp850", "iso8859_2")  # fmt: skip
+                      "cp1256", "cp437", "cp850", "iso8859_2", "iso8859_15", "cp866", "cp852")  # fmt: skip
+_CYRILLIC_REST = frozenset({"cp866"})
+"""Code pages in which the bytes of longer letters look like words in Cyrillic, so only pairs are looked for."""
 _MIN_SEQUENCES = 3
 
 
@@ -47,6 +50,8 @@ def _sequence_pattern(codec: str) -> str:
         return "".join(re.escape(char) for char, byte in table.items() if first_byte <= byte <= last_byte)
 
     rest = f"[{chars(0x80, 0xBF)}]"
+    if codec in _CYRILLIC_REST:
+        return f"[{chars(0xC2, 0xDF)}]{rest}"
     return f"[{chars(0xC2, 0xDF)}]{rest}|[{chars(0xE0, 0xEF)}]{rest}{{2}}|[{chars(0xF0, 0xF4)}]{rest}{{3}}"
 
 
@@ -55,6 +60,9 @@ _UTF8_SEQUENCE = re.compile(_sequence_pattern("cp1252"))
 # Letters that are the first bytes of the commonest sequences, and marks that follow any letter in right text.
 _COMMON_FIRST_BYTES, _CLOSING_MARKS = frozenset("ÃÂâÐÑØÙÄÅàïð"), frozenset("»”’…“›–—®™°ªº²³´·‘")
 _EAST_ASIAN = frozenset({"Jpan", "Kore", "Hani", "Hans", "Hant"})
+# Capitals inside words in Windows-1252 are small letters in Latin-9: ``Ã€`` is À or ä.
+_LATIN_9 = re.compile("[a-z]Ã[€ŠšŽžŒœ]")
+_WESTERN = re.compile("[À-ÖØ-öø-ÿ]")
 _A_GRAVE = re.compile("Ã(?= )")  # à, whose second byte is a no-break space that became a space
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -111,17 +119,24 @@ def decode_mojibake(text: str, scripts: Collection[str] = ()) -> str:
         pages = 0 if text.isascii() else traces(code_points(text))
         if not pages:
             break
-        decoded_text = ftfy.fix_encoding(text)
+        decoded_text = _decode_whole(text, "iso8859_15", scripts, 1) if _LATIN_9.search(text) else text
+        decoded_text = ftfy.fix_encoding(decoded_text)
         if scripts and decoded_text != text and not _has_expected_scripts(decoded_text, scripts):
             decoded_text = text
         for codec in (codec for bit, codec in enumerate(_WHOLE_TEXT_CODECS) if pages >> bit & 1):
             decoded_text = _decode_whole(decoded_text, codec, scripts)
         if scripts:
             decoded_text = _decode_sequences(decoded_text, scripts)
-        if decoded_text == text:
+        if decoded_text == text or _is_of_western_letters(decoded_text):
             break
         text = decoded_text
     return text
+
+
+def _is_of_western_letters(text: str) -> bool:
+    """Return whether most letters have accents: a text in another script that was no UTF-8, such as ``Â äâóõ``."""
+    num = len(_WESTERN.findall(text))
+    return num > 1 and num * 2 > sum(map(str.isalpha, text))
 
 
 @cache
@@ -134,6 +149,8 @@ def _byte_kinds() -> NDArray[np.uint16]:
     for bit, codec in enumerate(_WHOLE_TEXT_CODECS):
         for char, byte in _byte_of_character(codec).items():
             row = 2 if byte < 0xC0 else 0 if 0xC2 <= byte < 0xE0 else 1 if 0xE0 <= byte < 0xF5 else -1
+            if row == 1 and codec in _CYRILLIC_REST:
+                row = -1
             if row == 1 and codec == "cp1252":  # whose last byte is lost most often
                 row = 0
             if row >= 0:
@@ -176,6 +193,10 @@ def _decode_sequences(text: str, scripts: Collection[str]) -> str:
             decoded_text = bytes(_BYTE_OF_CHARACTER[char] for char in match[0]).decode("utf-8")
         except UnicodeDecodeError:
             return match[0]
+        if (
+            "Latn" not in scripts and "\u017f" < decoded_text < "\u0300"
+        ):  # letters that other scripts stand beside
+            return match[0]
         return decoded_text if _has_expected_scripts(decoded_text, scripts) else match[0]
 
     return _A_GRAVE.sub("à", _UTF8_SEQUENCE.sub(decoded, text))
@@ -187,7 +208,9 @@ def _is_damage(sequence: str) -> bool:
     return not rest <= _CLOSING_MARKS or (first in _COMMON_FIRST_BYTES and not rest & {"»", "”", "’", "…"})
 
 
-def _decode_whole(text: str, codec: str, scripts: Collection[str]) -> str:
+def _decode_whole(
+    text: str, codec: str, scripts: Collection[str], min_sequences: int = _MIN_SEQUENCES
+) -> str:
     """Return a text decoded as UTF-8 from the bytes that a codec gives, or as it is."""
     table = _byte_of_character(codec)
     try:
@@ -196,12 +219,37 @@ def _decode_whole(text: str, codec: str, scripts: Collection[str]) -> str:
     except (KeyError, UnicodeError):
         return text
     sequences = sum(not char.isascii() for char in decoded_text)
-    return (
-        decoded_text if sequences >= _MIN_SEQUENCES and _has_expected_scripts(decoded_text, scripts) else text
+    is_enough = sequences >= min_sequences or (sequences > 0 and _is_out_of_place(text, decoded_text))
+    return decoded_text if is_enough and _has_expected_scripts(decoded_text, scripts) else text
+
+
+def _is_out_of_place(text: str, decoded_text: str) -> bool:
+    """Whether each letter beyond ASCII of a decoded text was a sign, capital or strange inside a word.
+
+    ``lieĂź`` and ``pi├╣`` are, so a few letters of such a kind are enough.
+    """
+    places, at = list[tuple[str, str, str]](), 0
+    for before, char in zip(f" {decoded_text}", decoded_text, strict=False):
+        if not char.isascii():
+            places.append((before, text[at], char))
+        at += len(char.encode("utf-8"))
+    return all(
+        "\u2010" <= char <= "\u2027"  # quotes and dashes, of three bytes
+        or (first in "├┬" and before.isalnum())
+        or (
+            before.islower()
+            and before.isascii()
+            and not first.islower()
+            and first not in _CLOSING_MARKS
+            and languages.script_of(char) == "Latn"
+        )
+        for before, first, char in places
     )
 
 
 def _has_expected_scripts(text: str, scripts: Collection[str]) -> bool:
+    if any(unicodedata.category(char) in ("Cn", "Co") for char in text if char > "\u2fff"):
+        return False
     if not scripts:
         return True
     letter_scripts = {

@@ -5,6 +5,8 @@ Task, model, initial weights, frozen and sharded parts, and checks.
 
 from __future__ import annotations
 
+import copy
+import functools
 import hashlib
 import json
 from dataclasses import asdict
@@ -102,7 +104,10 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
 
 def build_task(cfg: PretrainConfig) -> Any:
     """Build fairseq's task for a recipe."""
-    task = tasks.setup_task(fairseq_config(cfg, Path()).task)
+    full = _defaults()
+    full.common.seed = cfg.seed
+    _put(full, "task", _task_of(cfg))
+    task = tasks.setup_task(full.task)
     check_sizes(task.max_positions(), cfg.model, cfg.train)
     return task
 
@@ -152,10 +157,9 @@ def _shard_size(train: TrainConfig) -> int:
 
 def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
     """Convert the recipe to fairseq's own configuration."""
-    (task_name, task_settings), train = _task_of(cfg), cfg.train
-    full = OmegaConf.structured(FairseqConfig)
+    train, full = cfg.train, _defaults()
     with_name: dict[str, tuple[str, Any]] = {
-        "task": (task_name, task_settings),
+        "task": _task_of(cfg),
         "model": _model_of(cfg),
         "criterion": ("xling_objective", OmegaConf.create({})),
         "optimizer": (
@@ -164,10 +168,8 @@ def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
         ),
         "lr_scheduler": _schedule_of(train),
     }
-    for key, (registered, value) in with_name.items():
-        plain = OmegaConf.to_container(OmegaConf.structured(value), resolve=False)
-        node = OmegaConf.create({**plain, "_name": registered})  # type: ignore[dict-item]
-        OmegaConf.update(full, key, node, force_add=True)
+    for key, named in with_name.items():
+        _put(full, key, named)
     full.optimizer.weight_decay = cfg.train.weight_decay
     full.optimizer.lr = [cfg.train.lr]
     full.common.seed = cfg.seed
@@ -185,6 +187,24 @@ def fairseq_config(cfg: PretrainConfig, save_dir: Path) -> Any:
     full.checkpoint.load_checkpoint_on_all_dp_ranks = True
     processes.configure(full.distributed_training)
     return full
+
+
+def _defaults() -> Any:
+    """Return fairseq's own configuration; to copy it takes a fifth of the time that it takes to build it."""
+    return copy.deepcopy(_built_defaults())
+
+
+@functools.cache
+def _built_defaults() -> Any:
+    return OmegaConf.structured(FairseqConfig)
+
+
+def _put(full: Any, key: str, named: tuple[str, Any]) -> None:
+    """Give a part of fairseq's configuration its registered name and its settings."""
+    registered, value = named
+    plain = OmegaConf.to_container(OmegaConf.structured(value), resolve=False)
+    node = OmegaConf.create({**plain, "_name": registered})  # type: ignore[dict-item]
+    OmegaConf.update(full, key, node, force_add=True)
 
 
 def _schedule_of(train: TrainConfig) -> tuple[str, Any]:

@@ -19,6 +19,7 @@ from fairseq.trainer import Trainer
 from xling.core.errors import UserError
 from xling.models.optim import update_rules
 from xling.models.optim.adamw import NotFiniteError
+from xling.objectives.base import seed_generators
 from xling.training import memory
 from xling.training.reading import TrainIterator
 
@@ -57,6 +58,9 @@ class SafeTrainer(Trainer):  # type: ignore[misc]
             self._marked = wrapped
             update_rules.mark(self.get_model())
         return wrapped
+
+    def _set_seed(self) -> None:
+        seed_generators(self.cfg.common.seed + self.get_num_updates())
 
     def save_checkpoint(self, filename: str, extra_state: dict[str, Any]) -> None:
         """Do nothing: fairseq only calls this when a step fails, and then the last checkpoint is the good one."""

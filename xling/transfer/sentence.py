@@ -85,8 +85,9 @@ class SentenceHead(nn.Module):
             states: of all sub-tokens, with the specials at both ends.
             num_prompt: sub-tokens of the begin and the prompt; nothing is left out if the model has no prompt.
         """
-        pools_all = self.settings.pools_prompt or not self.settings.prompt or num_prompt >= len(states)
-        first = 0 if pools_all else num_prompt
+        pools_all = self.settings.pools_prompt or not self.settings.prompt
+        # A prompt that fills the model's length is cut before the end, as sentence-transformers cuts and counts it.
+        first = 0 if pools_all else min(num_prompt, len(states) - 1)
         kept, weights = states[first:], torch.arange(first + 1, len(states) + 1, dtype=states.dtype)
         if not self.settings.pools_specials and len(kept) > 2:
             kept, weights = kept[1:-1], weights[1:-1]

@@ -25,6 +25,7 @@ import unicodedata
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,6 +35,7 @@ from xling.core import languages
 from xling.core.languages import Language
 from xling.corpora.langid import ngrams
 from xling.corpora.langid.identify import body_of, built_in_ngrams, lid176
+from xling.corpora.langid.ngrams import SortedHashes
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float64, Int64
@@ -60,10 +62,12 @@ _FASTTEXT_AGREES, _FILE_ALONE = -1.0, {True: 1.6, False: 1.4}
 # n-grams ("Vesi on vedelik." has 59): such likeness is often chance.
 _SHORT_TEXT_MARGIN = 40.0
 _MIN_SPREAD = 0.05
-_BLOCK_TEXTS = 500
+_BLOCK_TEXTS = 1000
 _LATIN = re.compile(r"[A-Za-z\u00c0-\u024f]+")
+_NO_GRAMS = np.zeros(0, np.uint32), np.zeros(0, np.int64)
 Gains = npt.NDArray[np.float64]
-Grams = list[dict[int, npt.NDArray[np.uint32]]]
+Grams = dict[int, tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]]
+"""Order -> hashes of the n-grams of some texts, and the number of the text of each, in the order of the texts."""
 
 
 def script_group(text: str) -> str:
@@ -115,7 +119,7 @@ class FileNgrams:
     """How often each n-gram stands in the texts of a file, outside of each fold.
 
     Args:
-        grams: for each text its n-grams by order.
+        grams: of the texts.
         folds: fold of each text, int64 (num_texts,).
         is_counted: the texts that count, bool (num_texts,).
     """
@@ -125,7 +129,7 @@ class FileNgrams:
     ) -> None:
         self.tables: dict[int, tuple[npt.NDArray[np.uint32], Gains]] = {}
         for order in range(1, ngrams.MAX_ORDER + 1):
-            flat, owners = _flatten(grams, order)
+            flat, owners = grams.get(order, _NO_GRAMS)
             inside = is_counted[owners]
             known_ngrams, numbers = np.unique(flat[inside], return_inverse=True)
             cells = np.bincount(
@@ -139,21 +143,19 @@ class FileNgrams:
 
     def gains(self, grams: Grams, folds: Int64[np.ndarray, " texts"]) -> Float64[np.ndarray, " texts"]:
         """Return the mean gain of each text by the other folds, as `NgramModel.scores` counts."""
-        sums, sizes = np.zeros(len(grams)), np.zeros(len(grams))
-        for order, (known_ngrams, gains) in self.tables.items():
-            flat, owners = _flatten(grams, order)
-            sizes += np.bincount(owners, minlength=len(grams))
+        sums, sizes = np.zeros(len(folds)), np.zeros(len(folds))
+        for order, (flat, owners) in grams.items():
+            known_ngrams, gains = self.tables[order]
+            sizes += np.bincount(owners, minlength=len(folds))
             if len(known_ngrams):
-                places = np.minimum(np.searchsorted(known_ngrams, flat), len(known_ngrams) - 1)
-                values = np.where(known_ngrams[places] == flat, gains[places, folds[owners]], 0.0)
-                sums += np.bincount(owners, values, len(grams))
+                places, is_known = self._finders[order].find(flat)
+                values = np.where(is_known, gains[places, folds[owners]], 0.0)
+                sums += np.bincount(owners, values, len(folds))
         return sums / np.maximum(sizes, 1)
 
-
-def _flatten(grams: Grams, order: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
-    parts = [each.get(order, np.zeros(0, np.uint32)) for each in grams]
-    owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    return np.concatenate([np.zeros(0, np.uint32), *parts]), owners
+    @cached_property
+    def _finders(self) -> dict[int, SortedHashes]:
+        return {order: SortedHashes(known) for order, (known, _) in self.tables.items() if len(known)}
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ class Texts:
     """Answers of the models that are not of the file, for texts.
 
     Attributes:
-        grams: n-grams of each text by order.
+        grams: of the texts.
         folds: int64 (num_texts,), by the text, so that copies are in one fold.
         scores: float64 (num_texts, num_langs), of the built-in n-grams.
         sizes: float64 (num_texts,), n-grams of each text, at least 1.
@@ -177,33 +179,17 @@ class Texts:
     @staticmethod
     def read(texts: Sequence[str]) -> Texts:
         """Return the n-grams of each text, their scores by language and the languages that lid.176 names."""
-        grams, ranked, folds = [], [], []
-        for text in texts:
-            body = body_of(text[:_MAX_CHARS])
-            grams.append(ngrams.grams(body))
-            ranked.append([(code.partition("_")[0], share) for code, share in lid176().rank(body)])
-            folds.append(zlib.crc32(text.encode("utf-8", "replace")) % _FOLDS)
-        sizes = np.array([sum(map(len, each.values())) for each in grams], float)
-        scores = np.concatenate(
-            [_scores(grams[i : i + _BLOCK_TEXTS]) for i in range(0, max(len(grams), 1), _BLOCK_TEXTS)]
-        )
-        return Texts(grams, np.array(folds, np.int64), scores, np.maximum(sizes, 1), ranked)
-
-
-def _scores(grams: Grams) -> Gains:
-    """Mean gain of each text in each language of the built-in n-grams, float64 (num_texts, num_langs)."""
-    from scipy.sparse import csr_array
-
-    model = built_in_ngrams()
-    lengths = [sum(map(len, each.values())) for each in grams]
-    flat = np.concatenate([np.zeros(0, np.uint32), *(part for each in grams for part in each.values())])
-    known_ngrams, numbers = np.unique(flat, return_inverse=True)
-    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    counts = csr_array(
-        (np.ones(len(flat), np.float32), numbers, starts), shape=(len(grams), len(known_ngrams))
-    )
-    sums: Gains = (counts @ model.gains(known_ngrams)).astype(np.float64)
-    return sums / np.maximum(np.array(lengths, float), 1)[:, None]
+        bodies = [body_of(text[:_MAX_CHARS]) for text in texts]
+        grams = ngrams.grams_of_texts(bodies)
+        ranked = [
+            [(code.partition("_")[0], share) for code, share in ranking] for ranking in lid176().ranks(bodies)
+        ]
+        folds = [zlib.crc32(text.encode("utf-8", "replace")) % _FOLDS for text in texts]
+        hashes = np.concatenate([_NO_GRAMS[0], *(each for each, _ in grams.values())])
+        owners = np.concatenate([_NO_GRAMS[1], *(each for _, each in grams.values())])
+        sizes = np.maximum(np.bincount(owners, minlength=len(texts)), 1).astype(np.float64)
+        sums = built_in_ngrams().sums_in_order(hashes, owners, len(texts)).astype(np.float64)
+        return Texts(grams, np.array(folds, np.int64), sums / sizes[:, None], sizes, ranked)
 
 
 class ScriptTexts:
@@ -293,8 +279,9 @@ class ScriptTexts:
         self.ratio_shifts, self.fasttext_shift, self.median, self.spread = [zero, zero], 0.0, 0.0, 1.0
         ratios = self._ratios(texts_read)
         self.ratio_shifts = [np.minimum(np.median(ratio[is_counted], axis=0), 0) for ratio in ratios]
-        self.fasttext_shift = min(float(np.median(self._fasttext_odds(texts_read)[0][is_counted])), 0.0)
-        mean = self._evidence(texts_read)[0] / texts_read.sizes**0.5
+        fasttext_odds = self._fasttext_odds(texts_read)[0]
+        self.fasttext_shift = min(float(np.median(fasttext_odds[is_counted])), 0.0)
+        mean = self._evidence(texts_read, fasttext_odds)[0] / texts_read.sizes**0.5
         self.median = float(np.median(mean[is_counted]))
         scaled = (mean - self.median) * texts_read.sizes**_LENGTH_POWER
         self.spread = max(1.4826 * float(np.median(np.abs(scaled[is_counted]))), _MIN_SPREAD)
@@ -313,19 +300,20 @@ class ScriptTexts:
         by_models[:, self.is_shared] = 0
         return by_file, by_models
 
-    def _evidence(self, texts_read: Texts) -> tuple[Gains, npt.NDArray[np.int64]]:
+    def _evidence(self, texts_read: Texts, fasttext_odds: Gains) -> tuple[Gains, npt.NDArray[np.int64]]:
         """Log odds for the declared language against the likeliest rival, and its number."""
         by_file, built_in = self._ratios(texts_read)
         total = by_file + built_in
-        odds = self._fasttext_odds(texts_read)[0] - self.fasttext_shift
+        odds = fasttext_odds - self.fasttext_shift
         return total.min(axis=1) * texts_read.sizes**0.5 + odds, total.argmin(axis=1)
 
     def _other_languages(self, texts_read: Texts) -> tuple[list[str], Gains]:
-        odds, best_other = self._evidence(texts_read)
+        fasttext_odds, fasttext_labels = self._fasttext_odds(texts_read)
+        odds, best_other = self._evidence(texts_read, fasttext_odds)
         deviations = (
             (odds / texts_read.sizes**0.5 - self.median) * texts_read.sizes**_LENGTH_POWER / self.spread
         )
-        by_fasttext = self._fasttext_odds(texts_read)[0] - self.fasttext_shift
+        by_fasttext = fasttext_odds - self.fasttext_shift
         limit = self.deviations + self.is_distant[best_other] * _SHORT_TEXT_MARGIN / texts_read.sizes
         agreed = (by_fasttext < _FASTTEXT_AGREES) & self.is_named | (
             deviations < -_FILE_ALONE[self.is_named] * limit
@@ -333,7 +321,6 @@ class ScriptTexts:
         is_other_language = (deviations < -limit) & (odds < 0) & (texts_read.sizes > 1) & agreed
         if self.is_other_file:
             is_other_language |= self._surely_other(texts_read)
-        fasttext_labels = self._fasttext_odds(texts_read)[1]
         names = [
             fasttext_labels[i] or str(self.names[best_other[i]]) if is_other_language[i] else ""
             for i in range(len(is_other_language))
@@ -342,11 +329,16 @@ class ScriptTexts:
 
     def other_languages(self, texts: Sequence[str]) -> tuple[list[str], Float64[np.ndarray, " texts"]]:
         """Return the other language that each text is in, "" for none, and how many deviations it lies off."""
-        return self._other_languages(self._read_texts(texts))
+        blocks = [texts[i : i + _BLOCK_TEXTS] for i in range(0, len(texts), _BLOCK_TEXTS)]
+        answers = [self._other_languages(self._read_texts(block)) for block in blocks]
+        labels = [label for of_block, _ in answers for label in of_block]
+        return labels, np.concatenate([np.zeros(0), *(deviations for _, deviations in answers)])
 
     def leans_to_other(self, texts: Sequence[str]) -> Bool[np.ndarray, " texts"]:
         """Return which texts are likelier in another language than in the declared one, or as likely."""
-        leans: npt.NDArray[np.bool_] = self._evidence(self._read_texts(texts))[0] <= 0
+        texts_read = self._read_texts(texts)
+        odds = self._evidence(texts_read, self._fasttext_odds(texts_read)[0])[0]
+        leans: npt.NDArray[np.bool_] = odds <= 0
         return leans
 
 

@@ -58,20 +58,37 @@ class Repair(PairFilter):
             pairs, rows = exchange_sides(pairs, _is_swapped(pairs, context))
             changes += rows
         for (side, lang), other in zip(context.sides, reversed(SIDES), strict=True):
-            rows_to_check = pairs.select(self._may_need_repair(side, other).alias("asked"))[
-                "asked"
-            ].arg_true()
-            if len(rows_to_check):
-                texts = pairs[side].to_list()
-                other_texts = pairs[other]
-                for row in rows_to_check.to_list():
-                    texts[row] = self._repair_text(
-                        pairs["id"][row], texts[row], other_texts[row], lang, changes
-                    )
-                pairs = pairs.with_columns(pl.Series(side, texts, pl.String))
+            # Quotes and control characters are the bytes of letters in other code pages, so these come last.
+            pairs = self._with_steps(pairs, side, other, lang, ("entities", "mojibake"), changes)
             if self.mojibake:
                 pairs = _reread(pairs, side, lang, changes)
+            pairs = self._with_steps(pairs, side, other, lang, ("invisible", "quotes"), changes)
         return pairs, pl.DataFrame(changes, REPAIRS, orient="row")
+
+    def _with_steps(
+        self,
+        pairs: pl.DataFrame,
+        side: str,
+        other: str,
+        lang: Language,
+        kinds: tuple[str, ...],
+        changes: list[Change],
+    ) -> pl.DataFrame:
+        """Return the pairs with some kinds of damage of a side undone."""
+        asked = pairs.select(self._may_need_repair(side, other).alias("asked"))["asked"].arg_true()
+        if not len(asked):
+            return pairs
+        texts, other_texts = pairs[side].to_list(), pairs[other]
+        for row in asked.to_list():
+            for kind in kinds:
+                if getattr(self, kind):
+                    new = repair.REPAIR_STEPS[kind](
+                        texts[row], other_texts[row], lang.script, own_scripts(lang)
+                    )
+                    if new != texts[row]:
+                        changes.append((pairs["id"][row], kind, texts[row], new))
+                    texts[row] = new
+        return pairs.with_columns(pl.Series(side, texts, pl.String))
 
     def notes(self, pairs: pl.DataFrame, context: Context) -> dict[str, int]:
         """Return how many pairs have a side that was tokenised before, by kind."""
@@ -92,15 +109,6 @@ class Repair(PairFilter):
         return pl.col(side).str.contains(repair.DAMAGE_PATTERN) | (
             has_outer_quotes if self.quotes else pl.lit(False)
         )
-
-    def _repair_text(self, name: str, text: str, other: str, lang: Language, changes: list[Change]) -> str:
-        for kind, step in repair.REPAIR_STEPS.items():
-            if getattr(self, kind):
-                new = step(text, other, lang.script, own_scripts(lang))
-                if new != text:
-                    changes.append((name, kind, text, new))
-                text = new
-        return text
 
 
 def _reread(pairs: pl.DataFrame, side: str, lang: Language, changes: list[Change]) -> pl.DataFrame:

@@ -162,6 +162,19 @@ def codes_of(lang: Language) -> list[str]:
     return list(dict.fromkeys(code for code in codes if code))
 
 
+# Bytes of letters in UTF-8 that was read as Latin-1, which look like blanks -> characters of private use meanwhile.
+_MARK_OF_BYTE = {"\x85": "\ue085", "\xa0": "\ue0a0"}
+_BYTES = [
+    (pattern.replace("BYTE", f"\\x{{{ord(char):x}}}"), mark)
+    for char, mark in _MARK_OF_BYTE.items()
+    for pattern in (
+        r"([Â-ß])BYTE()",
+        r"([à-ï])BYTE([\x{80}-\x{bf}])",
+        r"([à-ï][\x{80}-\x{bf}\u{e085}])BYTE()",
+    )
+]
+
+
 def _batch_frame(rows: list[Row], uri: str, first: int, number: int) -> pl.DataFrame:
     pairs = make_batch(
         {"src": [r[0] for r in rows], "tgt": [r[1] for r in rows], "doc": [r[2] for r in rows]},
@@ -169,6 +182,10 @@ def _batch_frame(rows: list[Row], uri: str, first: int, number: int) -> pl.DataF
         first,
         f"{number}",
     )
-    return pairs.with_columns(
-        pl.col("src", "tgt").str.replace_all(r"[\s\u{85}\u{2028}\u{2029}]+", " ").str.strip_chars()
-    )
+    sides = pl.col("src", "tgt")
+    for pattern, mark in _BYTES:
+        sides = sides.str.replace_all(pattern, f"${{1}}{mark}${{2}}")
+    sides = sides.str.replace_all(r"[\s\u{85}\u{2028}\u{2029}]+", " ").str.strip_chars()
+    for char, mark in _MARK_OF_BYTE.items():
+        sides = sides.str.replace_all(mark, char, literal=True)
+    return pairs.with_columns(sides)

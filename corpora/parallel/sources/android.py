@@ -26,7 +26,8 @@ class Android(TwoFiles):
     def texts(path: Path, ledger: Ledger) -> Texts:
         """Return key -> text: ``name``, ``name/quantity`` of plurals, ``name/number`` of arrays.
 
-        References to other strings, and strings that are not to be translated, are left out.
+        ``name@product`` is the variant of a string for a kind of device. References to other strings, and strings that
+        are not to be translated, are left out.
 
         Raises:
             UserError: the file is damaged or holds no string.
@@ -41,6 +42,8 @@ class Android(TwoFiles):
                         parts.append(name)
                 elif name in ("string", "plurals", "string-array") and kind == "start":
                     group, place = attributes.get("name", ""), 0
+                    if (product := attributes.get("product", "default")) != "default":
+                        group = f"{group}@{product}"
                     is_translated = attributes.get("translatable") != "false"
                     key, parts = group, [] if name == "string" else None
                 elif name == "item" and kind == "start" and group:

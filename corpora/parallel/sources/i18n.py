@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
 
+from xling.core import languages
 from xling.core.errors import UserError
 from xling.corpora.parallel.sources import PAIR_SOURCES, drop_row
 from xling.corpora.parallel.sources.units import Texts, TwoFiles, read_small
@@ -28,6 +30,8 @@ class I18n(TwoFiles):
     def texts(path: Path, ledger: Ledger) -> Texts:
         """Return key -> text; the keys of nested objects are joined by dots, and numbers and facts of ARB left out.
 
+        The code of a language above all keys, as of Rails, is no part of them.
+
         Raises:
             UserError: the file is too large, no JSON object in UTF-8 or UTF-16, or holds no text.
         """
@@ -40,7 +44,7 @@ class I18n(TwoFiles):
         if not isinstance(values, dict):
             raise UserError(f"{path} holds no JSON object", '{"key": "text", ...}', "check the file")
         texts: Texts = {}
-        pending: list[tuple[str, Any]] = [("", values)]
+        pending: list[tuple[str, Any]] = [("", _below_language(values))]
         num_chars = 0
         while pending:
             key, value = pending.pop()
@@ -69,3 +73,13 @@ class I18n(TwoFiles):
         if not texts:
             raise UserError(f"{path} holds no text", '{"key": "text", ...}', "check the file")
         return texts
+
+
+def _below_language(values: dict[str, Any]) -> dict[str, Any]:
+    """Return what stands below the only key, if that is the code of a language."""
+    name = next(iter(values), "")
+    if len(values) == 1 and isinstance(values[name], dict):
+        with contextlib.suppress(UserError):
+            languages.get(name)
+            return dict(values[name])
+    return values

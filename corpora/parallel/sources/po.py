@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gettext
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,12 @@ from xling.text.files.compressed import MAX_CELL_BYTES
 
 MAX_MESSAGES = 1 << 20
 """Of a catalogue, which is held in memory with about a kilobyte for each."""
+_PLURAL, _MANY = re.compile(r"plural\s*=\s*([^;]+)"), 100
+_DAMAGE = (OSError, ValueError, IndexError, KeyError)
+_NEXT_MESSAGE = re.compile(r'(?<=")\n(?=#|msgid |msgctxt )')
+# polib takes these for line ends: characters of private use stand for them meanwhile.
+_HIDDEN = {ord(char): f"{chr(0xF0000 + ord(char))}" for char in "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"}
+_SHOWN = {ord(hidden): chr(code) for code, hidden in _HIDDEN.items()}
 _CHARSET = re.compile(rb"charset=([\w.:-]+)")
 
 
@@ -42,12 +49,12 @@ class Po(PairReader):
 def _rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row]:
     """Yield the messages that are translated; doubtful and obsolete ones, and those without a text, are dropped.
 
-    Of a message with plural forms, the singular goes with the first form, and the plural with the last one.
+    Of a message with plural forms, the singular goes with the form of 1, and the plural with that of 100.
 
     Raises:
         UserError: the file is not a catalogue, in another charset than it says, or in none of the languages.
     """
-    catalogue = read_catalogue(path)
+    catalogue = read_catalogue(path, ledger)
     lang = catalogue.metadata.get("Language", "").strip()
     is_turned = bool(lang) and not fit(lang, context.tgt) and bool(fit(lang, context.src))
     if lang and not is_turned and not fit(lang, context.tgt):
@@ -56,12 +63,16 @@ def _rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row]:
             f"{context.tgt.code} or {context.src.code}",
             "change pair=",
         )
+    one, many = _forms(catalogue.metadata.get("Plural-Forms", ""))
     for number, entry in enumerate(catalogue):
         plural = [text for _, text in sorted(entry.msgstr_plural.items())] if entry.msgid_plural else []
         pairs = [(entry.msgid, entry.msgstr)]
         if plural:
-            pairs = list(dict.fromkeys([(entry.msgid, plural[0]), (entry.msgid_plural, plural[-1])]))
-        for source, target in pairs:
+            singular, others = (
+                plural[form if form < len(plural) else default] for form, default in ((one, 0), (many, -1))
+            )
+            pairs = list(dict.fromkeys([(entry.msgid, singular), (entry.msgid_plural, others)]))
+        for source, target in ((text.translate(_SHOWN) for text in pair) for pair in pairs):
             reason = ""
             if entry.obsolete or entry.fuzzy:
                 reason = UNFINISHED
@@ -75,8 +86,21 @@ def _rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row]:
                 yield (target, source, "") if is_turned else (source, target, "")
 
 
-def read_catalogue(path: Path) -> Any:
-    """Return the messages of a file.
+def _forms(rule: str) -> tuple[int, int]:
+    """Return the numbers of the forms for 1 and for 100 things, the first and the last without a rule.
+
+    The first form is that of 0 in Arabic and of 5 in Slovene, and the last is that of 0 in Latvian.
+    """
+    stated = _PLURAL.search(rule)
+    try:
+        form_of = gettext.c2py(stated[1]) if stated else None
+        return (form_of(1), form_of(_MANY)) if form_of else (0, MAX_MESSAGES)
+    except (ValueError, ArithmeticError, RecursionError):
+        return 0, MAX_MESSAGES
+
+
+def read_catalogue(path: Path, ledger: Ledger) -> Any:
+    """Return the messages of a file; those that are damaged are dropped.
 
     Raises:
         UserError: no catalogue of messages, damaged, or polib is not installed.
@@ -93,20 +117,52 @@ def read_catalogue(path: Path) -> Any:
     stated = _CHARSET.search(data)
     charset = stated[1].decode("ascii") if stated and stated[1] != b"CHARSET" else "utf-8"
     try:
-        text = data.decode(charset)
-    except (LookupError, UnicodeError):
+        text = data.decode(charset, "replace")
+    except LookupError:
+        text = "\ufffd"
+    # Damage costs the messages that it is in; a catalogue in another charset is refused.
+    num_bad = text.count("\ufffd") - data.count("\ufffd".encode())
+    if num_bad > 0 and 2 * num_bad >= sum(map(_is_beyond_ascii, text)):
         raise UserError(
             f"{path} is not in {charset}, as it says or should be",
             "a catalogue in the charset of its header, or UTF-8",
             f"convert it: msgconv -t UTF-8 {path}",
-        ) from None
+        )
+    text = text.translate(_HIDDEN)
     try:
+        if num_bad > 0:
+            raise ValueError("bytes that cannot be decoded")
         catalogue = polib.pofile(text if text.strip() else "\n", check_for_duplicates=False)
-    except (OSError, ValueError, IndexError, KeyError) as error:
-        said = str(error).replace(text, "")[:200]
-        raise UserError(
-            f"{path} is not a catalogue of gettext: {said}", "a .po file", "check it: msgfmt -c"
-        ) from None
+    except _DAMAGE as error:
+        catalogue = _whole_messages(polib, text, path, ledger)
+        if not catalogue:
+            said = str(error).replace(text, "")[:200]
+            raise UserError(
+                f"{path} is not a catalogue of gettext: {said}", "a .po file", "check it: msgfmt -c"
+            ) from None
     if not catalogue:
         raise UserError(f"{path} holds no message", "a .po file with msgid and msgstr", "check the file")
+    return catalogue
+
+
+def _is_beyond_ascii(char: str) -> bool:
+    return char > "\x7f"
+
+
+def _whole_messages(polib: Any, text: str, path: Path, ledger: Ledger) -> Any:
+    """Return the messages of a damaged catalogue that can be read by themselves; the others are dropped."""
+    catalogue = polib.POFile()
+    blocks = [block for block in re.split(r"\n[ \t\r]*\n", text) if "msgid" in block]
+    # A message without a blank line before it begins at its msgid or its comments.
+    messages = [message for block in blocks for message in _NEXT_MESSAGE.split(block)]
+    for number, message in enumerate(messages):
+        try:
+            if "\ufffd" in message:
+                raise ValueError(message)
+            read = polib.pofile(f"{message}\n", check_for_duplicates=False)
+        except _DAMAGE:
+            drop_row(ledger, "malformed", f"{path}/{number}", message[:1000])
+            continue
+        catalogue.metadata.update(read.metadata)
+        catalogue.extend(read)
     return catalogue

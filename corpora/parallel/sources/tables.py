@@ -116,8 +116,9 @@ class Jsonl(TableFile):
         cls, path: Path, column_names: list[str], context: SourceContext, ledger: Ledger
     ) -> Iterator[Row]:
         """Yield the pairs of a file."""
-        for number, line in enumerate(corpus_reader.read_lines(path, MAX_CELL_BYTES, keep_bad=True)):
-            if is_array_mark(line):
+        lines = corpus_reader.read_lines(path, MAX_CELL_BYTES, keep_bad=True, every_cr=True)
+        for number, line in enumerate(lines):
+            if not line.strip() or is_array_mark(line):
                 continue
             record = read_json(line, ledger)
             row = from_record(record, column_names, context) if isinstance(record, dict) else None

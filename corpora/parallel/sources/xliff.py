@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from xling.corpora.common.safe_xml import events, open_xml
+from xling.corpora.common.xml_units import DAMAGED, unit_events
 from xling.corpora.parallel.sources import PAIR_SOURCES, drop_row
 from xling.corpora.parallel.sources.inline import joined, mark_of_code
 from xling.corpora.parallel.sources.units import UNFINISHED, Unit, UnitFile
@@ -14,10 +14,12 @@ from xling.text.document import Ledger
 
 # XLIFF 1.2, section 2.4.4: what these hold is code, but for the text in <sub>. XLIFF 2 has no such content.
 _CODES = frozenset({"bpt", "ept", "it", "ph", "bx", "ex", "x", "sc", "ec", "cp"})
+_OUTER, _HEADS = frozenset({"trans-unit", "unit"}), frozenset({"xliff", "file"})
 _UNITS, _TEXTS = frozenset({"trans-unit", "segment"}), frozenset({"source", "seg-source", "target"})
 _SKIPPED = frozenset(
     {"alt-trans", "note", "notes", "ignorable", "matches", "glossary", "originalData", "metadata"}
 )
+_INHERITED = frozenset({"file", "group", "unit", "trans-unit"})
 _NOT_TRANSLATED = frozenset({"new", "needs-translation", "initial"})
 _BREAKS = frozenset({"lb", "x-html-br", "fmt", "pb"})
 
@@ -33,60 +35,65 @@ class Xliff(UnitFile):
         """Yield the units of a file; one that is not translated is dropped by name.
 
         Raises:
-            UserError: the file is damaged.
+            UserError: no unit of the file is whole.
         """
         langs, doc, number = ["", ""], "", 0
         unit: dict[str, _Text] = {}
-        state, is_wanted, skipped = "", True, 0
+        state, skipped = "", 0
+        wanted = [True]
         text: _Text | None = None
         codes: list[list[str]] = []
         marks: list[str] = []
-        with open_xml(path) as handle:
-            for kind, name, attributes in events(handle, str(path), _TEXTS):
-                if name in _SKIPPED and kind != "text":
-                    skipped += 1 if kind == "start" else -1
-                elif skipped:
-                    continue
-                elif kind == "text":
-                    if codes:
-                        codes[-1].append(name)
-                    elif text:
-                        text.add(name, marks[-1] if marks else "")
-                elif name in ("xliff", "file") and kind == "start":
-                    langs[0] = attributes.get("srcLang") or attributes.get("source-language") or langs[0]
-                    langs[1] = attributes.get("trgLang") or attributes.get("target-language") or langs[1]
-                    doc = attributes.get("original", "") if name == "file" else ""
-                elif name in ("trans-unit", "unit") and kind == "start":
-                    is_wanted = attributes.get("translate") != "no"
-                if name in _UNITS and kind == "start":
-                    unit, state, number = {}, attributes.get("state", ""), number + 1
-                elif name in _UNITS and kind == "end":
-                    yield from _units_of(
-                        path, f"{number}", unit, state if is_wanted else "no", langs, doc, ledger
-                    )
-                elif name in _TEXTS and kind == "start":
-                    text, codes, marks = _Text(), [], []
-                    unit[name] = text
-                    state = attributes.get("state", state) if name == "target" else state
-                elif name in _TEXTS and kind == "end":
-                    text = None
-                elif text and name == "mrk":
-                    if kind == "start":
-                        is_segment = attributes.get("mtype") == "seg"
-                        marks.append(attributes.get("mid", "") if is_segment else marks[-1] if marks else "")
-                    elif marks:
-                        marks.pop()
-                elif text and name in _CODES and kind == "start":
-                    shown = (
-                        attributes.get("equiv-text")
-                        or attributes.get("equiv")
-                        or attributes.get("disp")
-                        or ""
-                    )
-                    is_break = attributes.get("ctype") in _BREAKS or attributes.get("subType") == "xlf:lb"
-                    codes.append([shown, "\n" if is_break else ""])
-                elif text and name in _CODES and codes:
-                    text.add(_mark(name, "".join(codes.pop())), marks[-1] if marks else "")
+        for kind, name, attributes in unit_events(path, _OUTER, _HEADS, _TEXTS):
+            if kind == DAMAGED:
+                number += 1
+                yield f"{number}", None, doc
+            elif name in _SKIPPED and kind != "text":
+                skipped += 1 if kind == "start" else -1
+            elif skipped:
+                continue
+            elif kind == "text":
+                if codes:
+                    codes[-1].append(name)
+                elif text:
+                    text.add(name, marks[-1] if marks else "")
+            elif name in _HEADS and kind == "start":
+                del wanted[1:]
+                langs[0] = attributes.get("srcLang") or attributes.get("source-language") or langs[0]
+                langs[1] = attributes.get("trgLang") or attributes.get("target-language") or langs[1]
+                doc = attributes.get("original", "") if name == "file" else ""
+            if kind == "start" and name in _INHERITED:
+                wanted.append(attributes.get("translate", "yes" if wanted[-1] else "no") != "no")
+            if name in _UNITS and kind == "start":
+                unit, state, number = {}, attributes.get("state", ""), number + 1
+            elif name in _UNITS and kind == "end":
+                yield from _units_of(
+                    path, f"{number}", unit, state if wanted[-1] else "no", langs, doc, ledger
+                )
+            elif name in _TEXTS and kind == "start":
+                text, codes, marks = _Text(), [], []
+                unit[name] = text
+                side = int(name == "target")
+                langs[side] = langs[side] or attributes.get("xml:lang", "")
+                state = attributes.get("state", state) if name == "target" else state
+            elif name in _TEXTS and kind == "end":
+                text = None
+            elif text and name == "mrk":
+                if kind == "start":
+                    is_segment = attributes.get("mtype") == "seg"
+                    marks.append(attributes.get("mid", "") if is_segment else marks[-1] if marks else "")
+                elif marks:
+                    marks.pop()
+            elif text and name in _CODES and kind == "start":
+                shown = (
+                    attributes.get("equiv-text") or attributes.get("equiv") or attributes.get("disp") or ""
+                )
+                is_break = attributes.get("ctype") in _BREAKS or attributes.get("subType") == "xlf:lb"
+                codes.append([shown, "\n" if is_break else ""])
+            elif text and name in _CODES and codes:
+                text.add(_mark(name, "".join(codes.pop())), marks[-1] if marks else "")
+            if kind == "end" and name in _INHERITED:
+                wanted.pop()
 
 
 @dataclass

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import threading
+from email.message import Message
 from pathlib import Path
+from urllib.error import HTTPError
 
 import pytest
 from hypothesis import given
@@ -11,6 +14,8 @@ from hypothesis import strategies as st
 
 from xling.core.errors import UserError
 from xling.core.settings import amounts
+from xling.corpora.common import ranges
+from xling.corpora.common.download import Patience
 from xling.corpora.common.ranges import Limits, Pace, RangeReader, SpentError
 from xling.corpora.crawl_index.joined import joined
 
@@ -70,6 +75,56 @@ def test_a_request_waits_for_what_others_leave(tmp_path: Path) -> None:
     limits.settle(90, 10)
     waiting.join(10)
     assert not waiting.is_alive()
+
+
+class Clock:
+    """A clock that waiting moves."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr(ranges.time, "monotonic", lambda: self.now)
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_no_wait_is_longer_than_the_time_that_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unavailable(*args: object) -> None:
+        raise HTTPError("http://host/a", 503, "slow down", Message(), io.BytesIO())
+
+    clock = Clock(monkeypatch)
+    monkeypatch.setattr(ranges, "open_url", unavailable)
+    limits = Limits(tmp_path / "spent.json", seconds=20.0)
+    reader = RangeReader(limits, patience=Patience(num_tries=50, first_wait_s=9.0), sleep=clock.wait)
+    with pytest.raises(SpentError, match="time="):
+        reader.read("http://host/a", 0, 10)
+    assert clock.now == 20.0
+    slow = RangeReader(
+        Limits(tmp_path / "b.json", seconds=5.0), pace=Pace(most=0.01, burst=0), sleep=clock.wait
+    )
+    with pytest.raises(SpentError, match="time="):
+        slow.read("http://host/a", 0, 10)
+    assert clock.now == 25.0
+
+
+def test_a_slow_answer_ends_with_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+
+    class Slow(io.BytesIO):
+        status, headers = 206, Message()
+
+        def read1(self, size: int | None = -1) -> bytes:
+            clock.wait(4.0)
+            return super().read1(1)
+
+    Slow.headers["Content-Range"] = "bytes 0-9/100"
+    monkeypatch.setattr(ranges, "open_url", lambda *args: Slow(b"0123456789"))
+    limits = Limits(tmp_path / "spent.json", seconds=10.0)
+    with pytest.raises(SpentError, match="time="):
+        RangeReader(limits, sleep=clock.wait).read("http://host/a", 0, 10)
+    assert (clock.now, limits.spent["index"]) == (12.0, 3)
 
 
 def test_a_range_of_a_local_file(tmp_path: Path) -> None:

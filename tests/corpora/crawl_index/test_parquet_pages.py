@@ -35,7 +35,7 @@ def written(**options: object) -> tuple[bytes, Footer]:
     return data, Footer(footer, len(data))
 
 
-@pytest.mark.parametrize("codec", ["gzip", "zstd", "snappy", "none"])
+@pytest.mark.parametrize("codec", ["gzip", "zstd", "snappy", "brotli", "lz4", "none"])
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("dictionary", [True, False])
 def test_chunks_and_pages_have_the_values_of_the_file(codec: str, version: str, dictionary: bool) -> None:

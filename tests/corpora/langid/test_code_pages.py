@@ -83,6 +83,11 @@ def test_it_comes_back_where_the_language_is_unknown(lang: str, written: str, re
     assert CodePages.of("all").mend([misread(right, written, read)] * 2) == [right] * 2
 
 
+def test_signs_that_no_code_page_explains_stay_where_the_language_is_unknown() -> None:
+    lines = ["ᚠ\x80ᚢ\x81ᚦ\x82 ᚨ\x8d"]
+    assert CodePages.of("all").mend(lines) == lines
+
+
 def test_one_letter_is_believed_beside_lines_of_the_same_kind() -> None:
     damaged = misread(TEXTS["tr"], "cp1254", "cp1252")
     lines = [damaged, damaged[:60], damaged[20:], "Ýstanbul"]

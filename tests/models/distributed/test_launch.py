@@ -13,7 +13,7 @@ from xling.core.commands import machine_errors
 from xling.core.errors import UserError
 from xling.models.distributed import processes
 
-NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 WHOLE = {
     "RANK": "1",
     "WORLD_SIZE": "2",
@@ -47,6 +47,9 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Any:
         ({"WORLD_SIZE": "0"}, "WORLD_SIZE=0 in the environment; valid: a whole number from 1"),
         ({"WORLD_SIZE": "1", "RANK": "-1"}, "RANK=-1 in the environment"),
         ({"WORLD_SIZE": "1", "LOCAL_RANK": "zz"}, "LOCAL_RANK=zz in the environment"),
+        ({"WORLD_SIZE": "1", "RANK": "1"}, "RANK=1 with WORLD_SIZE=1 in the environment; valid: 0 to 0"),
+        ({"WORLD_SIZE": "", "RANK": "3"}, "RANK=3 in the environment without WORLD_SIZE"),
+        ({"LOCAL_WORLD_SIZE": "abc"}, "LOCAL_WORLD_SIZE=abc in the environment; valid: a whole number"),
         ({"MASTER_PORT": "99999"}, "MASTER_PORT=99999 in the environment; valid: a port"),
     ],
 )  # fmt: skip
@@ -58,7 +61,7 @@ def test_variables_that_do_not_fit_are_one_line(environment: Any, changes: dict[
 
 
 def test_one_process_needs_no_variables(environment: Any) -> None:
-    for given in ({}, {"RANK": "0"}, {"WORLD_SIZE": "1", "RANK": "0"}, {"RANK": "3"}):
+    for given in ({}, {"RANK": "0"}, {"WORLD_SIZE": "1", "RANK": "0"}):
         environment(**given)
         assert launch.place() == (0, 1) and processes.is_first()
     environment(**WHOLE)

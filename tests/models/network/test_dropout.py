@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from xling.models.network.attention import attend_dense
 from xling.models.network.dropout import dropout
 
 
@@ -55,3 +56,12 @@ def test_gradient_flows_where_values_were_kept(dtype: torch.dtype) -> None:
 def test_impossible_probabilities_are_asserts(prob: float) -> None:
     with pytest.raises(AssertionError, match="is not in"):
         dropout(torch.ones(1), prob, True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_attention_drops_its_weights_as_everything_else_drops(dtype: torch.dtype) -> None:
+    q, k, v = (torch.randn(2, 2, 5, 8).to(dtype) for _ in range(3))
+    torch.manual_seed(7)
+    weights = dropout(torch.softmax((q * 8**-0.5) @ k.transpose(-1, -2), -1), 0.5, True)
+    torch.manual_seed(7)
+    assert torch.equal(attend_dense(q, k, v, drop=0.5), weights @ v)

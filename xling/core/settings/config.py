@@ -6,6 +6,7 @@ and ``1e-4`` becomes a number. A recipe may hold ``scales: {tiny: {...}}``; ``sc
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import re
@@ -170,6 +171,12 @@ def scaled(data: dict[str, Any], scale: str, where: str) -> dict[str, Any]:
     return merge(data, scales[scale]) if scale else data
 
 
+@functools.lru_cache(32)
+def _parsed(text: str) -> Any:
+    """The document in a text; a recipe is read once for each of its cells and steps, and takes 0.1 s."""
+    return yaml.load(text, Loader=_Loader)
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """Read the mapping in a YAML file, every scalar as text."""
     if not path.is_file():
@@ -177,7 +184,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
             f"no recipe at {path}", fix="give the path of a YAML file; recipes/ holds the named ones"
         )
     try:
-        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+        data = copy.deepcopy(_parsed(path.read_text(encoding="utf-8")))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(
             f"{path} is not YAML: {' '.join(str(error).split())}",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from xling.core.errors import UserError
+from xling.core.language_tags import language_of
 from xling.core.output.manifest import check_as_published
 from xling.text.files.compressed import (
     DAMAGE_ERRORS,
@@ -53,6 +54,8 @@ def resolve_files(paths: Iterable[str]) -> list[Path]:
 
 
 _MIN_BAD_LINES = 10
+_SAMPLE_BYTES = 1 << 14
+"""Of a line, before and behind a byte that is not UTF-8, from which its encoding is told."""
 
 
 class BadLine(str):
@@ -61,7 +64,9 @@ class BadLine(str):
     __slots__ = ()
 
 
-def read_lines(path: Path, max_bytes: int = MAX_LINE_BYTES, keep_bad: bool = False) -> Iterator[str]:
+def read_lines(
+    path: Path, max_bytes: int = MAX_LINE_BYTES, keep_bad: bool = False, every_cr: bool = False
+) -> Iterator[str]:
     """Yield the lines of a text file, plain or compressed, without line ends and byte order mark.
 
     It reads gzip, bzip2, xz and zstd.
@@ -71,23 +76,26 @@ def read_lines(path: Path, max_bytes: int = MAX_LINE_BYTES, keep_bad: bool = Fal
         max_bytes: of a line.
         keep_bad: yield a `BadLine` for a line over the limit or not in UTF-8, in place of an error. A file with as
             many such lines as lines of other letters in UTF-8 is in another encoding, and still an error.
+        every_cr: whether each single carriage return ends a line; else only in a file without line feeds.
 
     Raises:
         UserError: the file is not UTF-8, is cut off in the middle, or is empty, or a line is over the limit.
     """
     is_empty = True
-    for line in any_lines(path, max_bytes, keep_bad):
+    for line in any_lines(path, max_bytes, keep_bad, every_cr):
         is_empty = False
         yield line
     if is_empty:
         raise UserError(f"{path} is empty", "a file with text in it", "check how it was made")
 
 
-def any_lines(path: Path, max_bytes: int = MAX_LINE_BYTES, keep_bad: bool = False) -> Iterator[str]:
+def any_lines(
+    path: Path, max_bytes: int = MAX_LINE_BYTES, keep_bad: bool = False, every_cr: bool = False
+) -> Iterator[str]:
     """Yield the lines of a text file that may be empty; otherwise as `read_lines`."""
     number = 0
     try:
-        chunks = utf8_chunks(read_whole_chunks(path), path, legacy=False, every_cr=False)
+        chunks = utf8_chunks(read_whole_chunks(path), path, legacy=False, every_cr=every_cr)
         for line in text_lines(chunks, str(path), max_bytes, keep_bad):
             number += 1
             yield line
@@ -126,7 +134,8 @@ def text_lines(
 
 def _not_utf8(name: str, number: int, error: UnicodeDecodeError) -> UserError:
     given = f"{name} line {number}: byte 0x{error.object[error.start]:02x} at {error.start} is not UTF-8"
-    if encoding := guess_encoding(error.object):
+    around = error.object[max(0, error.start - _SAMPLE_BYTES) : error.start + _SAMPLE_BYTES]
+    if encoding := guess_encoding(around, _lang_of(Path(name))):
         refused = refusal(Path(name), encoding)
         given += refused.given.partition("is not UTF-8")[2]
         return UserError(given, refused.valid, refused.fix)
@@ -135,6 +144,14 @@ def _not_utf8(name: str, number: int, error: UnicodeDecodeError) -> UserError:
         "UTF-8 text",
         f"convert it with iconv; if it is damaged UTF-8: iconv -c -f UTF-8 -t UTF-8 {Path(name).name}",
     )
+
+
+def _lang_of(path: Path) -> str:
+    """Return the language that a file is named by, such as ``talks.cs`` or ``talks.cs.gz``; "" for none."""
+    for suffix in reversed(path.suffixes[-2:]):
+        if language := language_of(suffix[1:]):
+            return language.code
+    return ""
 
 
 def read_documents(paths: Iterable[str]) -> Iterator[list[str]]:

@@ -125,7 +125,7 @@ class Rows:
                 continue
             if isinstance(line, BadLine):
                 yield TextRow(line, None)
-            elif "\r" in line and '"' not in line and all(map(self._is_row, parts := line.split("\r"))):
+            elif "\r" in line and self._are_rows(parts := line.split("\r")):
                 self._waiting.extendleft(reversed(parts))
             else:
                 yield self._row(line)
@@ -147,6 +147,11 @@ class Rows:
     def _is_row(self, line: str) -> bool:
         cells, error = self._split(line)
         return not error and len(cells) == self.width > 1
+
+    def _are_rows(self, parts: Sequence[str]) -> bool:
+        """Return whether carriage returns end rows: most parts are whole rows, and together they are none."""
+        num_rows = sum(map(self._is_row, parts))
+        return num_rows == len(parts) or (2 * num_rows > len(parts) and not self._is_row("\r".join(parts)))
 
     def _row(self, line: str) -> TextRow:
         cells, error = self._split(line)

@@ -9,11 +9,13 @@ from __future__ import annotations
 import codecs
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from xling.core import languages
 from xling.core.errors import UserError
+from xling.text.files.alphabets import page_of
 
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -21,6 +23,8 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+# Line feeds turned into CR LF twice give CR CR LF, which is one line end.
+_CR_BEFORE_END = re.compile(rb"\r+(?=\r\n)")
 _SINGLE_CR = re.compile(rb"\r(?!\n)")
 # Python's codec -> its name here, and iconv's.
 _NAMES = {
@@ -46,6 +50,19 @@ _NAMES = {
     "cp1255": ("Windows-1255", "CP1255"),
     "cp1256": ("Windows-1256", "CP1256"),
     "cp874": ("Windows-874 (TIS-620)", "CP874"),
+    "cp437": ("DOS code page 437", "CP437"),
+    "mac_latin2": ("Mac OS Central European", "MAC-CENTRALEUROPE"),
+    "iso8859_3": ("ISO 8859-3 (Latin-3)", "ISO-8859-3"),
+    "iso8859_4": ("ISO 8859-4 (Latin-4)", "ISO-8859-4"),
+    "iso8859_7": ("ISO 8859-7", "ISO-8859-7"),
+    "iso8859_10": ("ISO 8859-10 (Latin-6)", "ISO-8859-10"),
+    "iso8859_14": ("ISO 8859-14 (Latin-8)", "ISO-8859-14"),
+    "iso8859_16": ("ISO 8859-16 (Latin-10)", "ISO-8859-16"),
+    "cp775": ("DOS code page 775", "CP775"),
+    "cp855": ("DOS code page 855", "CP855"),
+    "cp869": ("DOS code page 869", "CP869"),
+    "ptcp154": ("PT154", "PT154"),
+    "kz1048": ("KZ-1048", "RK1048"),
     "gb18030": ("GBK or GB 18030", "GB18030"),
     "big5hkscs": ("Big5", "BIG5-HKSCS"),
     "cp932": ("Shift JIS", "CP932"),
@@ -105,8 +122,9 @@ _SEVEN_BITS = (
     ("iso2022_jp_2", re.compile(rb"\x1b\$[@AB]|\x1b\([BJI]|\x1b\$\([CD]")),
     ("iso2022_kr", re.compile(rb"\x1b\$\)C|\x0e[!-~ ]+\x0f")),
     ("hz", re.compile(rb"~\{(?:[!-w][!-~])+~\}")),
-    ("utf-7", re.compile(rb"\+(?=[A-Za-z0-9/]*[A-Z])[A-Za-z0-9/]{3,}-?(?![A-Za-z0-9/])")),
 )
+_SHIFTED = re.compile(rb"\+([A-Za-z0-9+/]*)-?")
+_MIN_SHIFTED = 0.8  # of the plus signs of a text in UTF-7
 _ASCII_LETTER = re.compile("[A-Za-z]")
 _UNPACK = {".gz": "gzip -dc", ".xz": "xz -dc", ".zst": "zstd -dc", ".bz2": "bzip2 -dc"}
 _KINDS = {
@@ -133,6 +151,10 @@ _MIN_BAD_BYTES = 20
 _BAD_BYTES_PER = 1_000_000
 _MIN_SCORE, _MARGIN, _SCRIPT_MARGIN = 0.8, 0.004, 0.15
 _MIN_NUL_SHARE = 0.005
+_MIN_OF_PAGE, _MIN_ALPHABET, _MAX_ODD = 0.9, 0.3, 0.02  # of the characters of UTF-16 without a mark
+_ODD = ("Cn", "Co", "Cs")  # categories: of no character of a text
+_SYMBOLS = 0x20  # the upper byte of dashes and quotes, after those of alphabets
+_COMMON_HAN, _MIN_HAN = "的一是不了在人有這这のをはにがとた、。，", 0.08
 
 
 def utf8_chunks(
@@ -171,13 +193,14 @@ def utf8_chunks(
             is_first, every_cr = False, every_cr or b"\n" not in chunk
         if every_cr and (held or b"\r" in chunk):
             chunk = held + chunk
-            held = b"\r" if chunk.endswith(b"\r") else b""
-            chunk = _SINGLE_CR.sub(b"\n", chunk[: len(chunk) - len(held)])
+            held = chunk[len(chunk.rstrip(b"\r")) :]
+            chunk = _CR_BEFORE_END.sub(b"", chunk[: len(chunk) - len(held)])
+            chunk = _SINGLE_CR.sub(b"\n", chunk)
         yield chunk if type(raw) is bytes else type(raw)(chunk)
     if decoder is not None and (rest := decoder.decode(b"", True)):  # half a character
-        yield held + rest.encode("utf-8", "replace")
+        yield held.replace(b"\r", b"\n") + rest.encode("utf-8", "replace")
     elif held:
-        yield b"\n"
+        yield b"\n" * len(held)
     if decoder is None and legacy:
         watch.judge(at_end=True)
 
@@ -250,11 +273,39 @@ def _seven_bits(head: bytes) -> str:
     if not head.isascii():
         return ""
     lines = [line for line in head.splitlines() if line.strip()]
+    if _is_utf7(head):
+        return "utf-7"
     for encoding, pattern in _SEVEN_BITS:
         places = [line for line in lines if pattern.search(line)]
         if 2 * len(places) > len(lines) and _is_read_as(b"\n".join(places), encoding):
             return encoding
     return ""
+
+
+def _is_utf7(head: bytes) -> bool:
+    """Return whether what follows the plus signs of ASCII is text in UTF-7, such as a letter in a word."""
+    found = list(_SHIFTED.finditer(head))
+    texts = [_of_base64(match[1]) for match in found]
+    in_words = sum(
+        (text.isalpha() and head[match.start() - 1 : match.start()].isalpha())
+        or (match[0].endswith(b"-") and text in _MARKS_OF_PRINT)
+        for match, text in zip(found, texts, strict=True)
+    )
+    num_letters = sum(any(map(str.isalpha, text)) for text in texts)
+    is_enough = bool(in_words) or num_letters > 1 or (num_letters and _is_read_as(head, "utf-7"))
+    return bool(is_enough) and sum(map(bool, texts)) >= _MIN_SHIFTED * len(texts)
+
+
+def _of_base64(data: bytes) -> str:
+    """Return the text beyond ASCII that a sequence of UTF-7 is, "+" for an empty one, "" if it is none."""
+    if not data:
+        return "+"
+    try:
+        text = (b"+" + data + b"-").decode("utf-7")
+    except UnicodeError:
+        return ""
+    categories = {unicodedata.category(char) for char in text}
+    return text if not text.isascii() and categories.isdisjoint((*_ODD, "Cc")) else ""
 
 
 def _is_read_as(data: bytes, encoding: str) -> bool:
@@ -266,20 +317,41 @@ def _is_read_as(data: bytes, encoding: str) -> bool:
 def unmarked_utf(head: bytes) -> str:
     """Return the name of UTF-16 or UTF-32 if the NUL bytes lie as in one of them, else ""."""
     num_nul = head.count(b"\0")
-    if len(head) < 8 or num_nul < max(2, _MIN_NUL_SHARE * len(head)):
+    if len(head) < 8 or (not num_nul and _is_utf8(head)):
         return ""
     at = [head[place::4].count(b"\0") for place in range(4)]
     if min(at[2:]) > len(head) // 5 and at[0] < at[3] / 4:
         return "utf-32-le"
     if min(at[:2]) > len(head) // 5 and at[3] < at[0] / 4:
         return "utf-32-be"
-    if num_nul * 10 < len(head) and _is_utf8(head):
+    texts = {
+        encoding: head[: len(head) // 2 * 2].decode(encoding, "replace")
+        for encoding in ("utf-16-le", "utf-16-be")
+    }
+    if told := next((encoding for encoding, text in texts.items() if _is_sure(text, head)), ""):
+        return told
+    if num_nul < max(2, _MIN_NUL_SHARE * len(head)) or (num_nul * 10 < len(head) and _is_utf8(head)):
         return ""
-    is_le = head[1::2].count(b"\0") > head[::2].count(b"\0")
-    encoding = "utf-16-le" if is_le else "utf-16-be"
-    text = head[: len(head) // 2 * 2].decode(encoding, "replace")
-    num_odd = sum(unicodedata.category(char) in ("Cn", "Co", "Cs", "Cc") for char in text)
+    encoding = "utf-16-le" if head[1::2].count(b"\0") > head[::2].count(b"\0") else "utf-16-be"
+    text = texts[encoding]
+    num_odd = sum(unicodedata.category(char) in (*_ODD, "Cc") for char in text)
     return encoding if (num_odd - sum(map(text.count, "\r\n\t\f"))) * 20 <= len(text) else ""
+
+
+def _is_sure(text: str, head: bytes) -> bool:
+    """Return whether bytes decoded as UTF-16 are of one alphabet beside ASCII, or show the commonest signs of Han.
+
+    The upper bytes of an alphabet are control characters, of which no text in another encoding has many. ASCII and
+    legacy encodings give Han and Hangul by chance, but not their commonest.
+    """
+    upper = Counter(ord(char) >> 8 for char in text if not char.isspace())
+    total = upper.total()
+    if sum(text.count(char) for char in set(text) if unicodedata.category(char) in _ODD) > _MAX_ODD * total:
+        return False
+    page = max((each for each in upper if 0 < each < _SYMBOLS), default=0, key=upper.__getitem__)
+    if upper[page] >= _MIN_ALPHABET * total and page:
+        return upper[page] + upper[page + 1] + upper[0] + upper[_SYMBOLS] >= _MIN_OF_PAGE * total
+    return not _is_utf8(head) and sum(map(text.count, _COMMON_HAN)) >= _MIN_HAN * len(text)
 
 
 def _is_utf8(head: bytes) -> bool:
@@ -301,6 +373,8 @@ def guess_encoding(sample: bytes, lang: str = "") -> str:
     if encoding := unmarked_utf(sample):
         return encoding
     language = languages.get(lang) if lang else None
+    if language and (page := page_of(sample[:_SAMPLE_BYTES], language.code)):
+        return page
     special = [name for name, langs in _OF_LANGS.items() if language and language.code in langs]
     script = language.script if language else ""
     scripts = [script] if script in _OF_SCRIPTS else []
