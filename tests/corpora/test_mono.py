@@ -399,7 +399,9 @@ def test_killed_at_many_renames_it_ends_in_the_same_bytes(
     tmp_path: Path, crawl: str, corpora: dict[str, Path], workers: int
 ) -> None:
     words = [*COMMAND[3:], f"source={crawl}", f"out={tmp_path / 'th'}", "export=txt", f"workers={workers}"]
-    code, deaths = attempts(words, "polars,xling.corpora.mono.build,xling.corpora.langid.identify:_py3langid", 5)
+    code, deaths = attempts(
+        words, "polars,xling.corpora.mono.build,xling.corpora.langid.identify:_py3langid", 5
+    )
     assert code == 0 and deaths > 1
     assert contents(tmp_path / "th") == contents(corpora["th"])
 

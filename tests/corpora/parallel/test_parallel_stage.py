@@ -380,7 +380,9 @@ def test_real_news_keeps_most_pairs(tmp_path):
     stem = Path(os.environ["XLING_DATA"]) / "mafand" / "en-sw"
     heldout = (f"{stem}.dev.en", f"{stem}.dev.sw")
     for side in ("en", "sw"):
-        lines = gzip.decompress(Path(f"{stem}.train.{side}.gz").read_bytes()).decode().splitlines(keepends=True)
+        lines = (
+            gzip.decompress(Path(f"{stem}.train.{side}.gz").read_bytes()).decode().splitlines(keepends=True)
+        )
         (tmp_path / f"train.{side}").write_text("".join(lines[::5]), encoding="utf-8")
     cfg = ParallelConfig(
         "en-sw", source=(f"moses:{tmp_path}/train",), heldout=heldout, out=str(tmp_path / "out")
