@@ -68,7 +68,7 @@ for attempt in range(200):
 def attempts(words: Sequence[str], modules: str, moments: int = 0, stride: int = 1) -> tuple[int, int]:
     """Run a command until it is not killed, or once without ``moments``; the exit code and how often it was killed.
 
-    The first attempt dies at its second rename, each later one ``stride`` renames later; ``moments`` attempts are a round.
+    The first attempt dies at its second rename, each later one ``stride`` renames later, ``moments`` times a round.
     ``modules`` are imported once for all attempts, with commas between them; ``module:function`` is called, too.
     """
     command = [sys.executable, "-c", _ATTEMPTS, str(moments), str(stride), modules, *words]

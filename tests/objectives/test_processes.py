@@ -170,7 +170,7 @@ def test_another_number_of_processes_goes_on_with_the_next_batch(
 def test_sharded_training_learns_the_same_and_goes_on_exactly(
     recipe: Any, bitext: Path, tmp_path: Path, names: str, words: tuple[str, ...], goes_on: bool
 ) -> None:
-    same = ("train.updates=4", "train.valid_every=2", "train.lr=1e-3", *words)
+    same = ("train.updates=4", "train.valid_every=4", "train.save_every=2", "train.lr=1e-3", *words)
     whole = recipe(bitext, names, tmp_path / "whole", *same)
     sharded = recipe(bitext, names, tmp_path / "sharded", *same, "train.sharding=full")
     trained(whole, 2)

@@ -12,7 +12,14 @@ import pytest
 import torch
 
 from tests.training.conftest import (
-    Killed, Pretrain, events, identical, killed_near, settings, stop_after, weights,
+    Killed,
+    Pretrain,
+    events,
+    identical,
+    killed_near,
+    settings,
+    stop_after,
+    weights,
 )  # fmt: skip
 from xling.core.errors import UserError
 from xling.core.output import manifest

@@ -268,9 +268,7 @@ class XlingTask(StockCommands, FairseqTask):  # type: ignore[misc]
         if index == 0:
             seed_generators(self.cfg.seed + update_num)  # as fairseq seeds an update
         elif index and index > 0:
-            seed_generators(
-                int(rng(self.cfg.seed, "draws of a batch", update_num, index).integers(1 << 62))
-            )
+            seed_generators(int(rng(self.cfg.seed, "draws of a batch", update_num, index).integers(1 << 62)))
         for entry in self.objectives.values():
             entry.batch_index = index or 0
         total, num_losses, logs = criterion(model, sample)
