@@ -282,8 +282,8 @@ def lighten() -> None:
 def ask_for_huge_pages() -> None:
     """Have torch ask the kernel for pages of 2 MiB under tensors at least as large, unless the environment says.
 
-    Cause: with pages of 4 KiB, looking them up takes a seventh of an update on a CPU. torch reads the variable at its
-    first allocation, so it is set before torch is imported; where the kernel has no such pages, nothing changes.
+    Cause: with pages of 4 KiB an update on a CPU takes about a twelfth longer, for looking pages up. torch reads the
+    variable at its first allocation, so it is set before torch is imported. Without such pages nothing changes.
 
     Source: c10/core/impl/alloc_cpu.cpp; transparent_hugepage in the kernel's guide.
     """
