@@ -24,6 +24,7 @@ from xling.transfer.task import Task, TaskShape
 class TextRow:
     """A row as a source text and the name of its class."""
 
+    id: str
     fields: dict[str, Any]
     label: Any
 
@@ -41,6 +42,7 @@ def as_texts(suite: TaskShape, task: Task, rows: Sequence[LabelledRow]) -> list[
         )
     return [
         TextRow(
+            row.id,
             {
                 "text": " ".join(
                     [f"{suite.name}:", *(f"{name}: {row.fields[name]}" for name in task.switched_fields)]
