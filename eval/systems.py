@@ -114,7 +114,6 @@ BACKENDS.register_target("random", "xling.transfer.backend:random_control")
 BACKENDS.register_target("majority", "xling.eval.controls.majority_ngrams:majority")
 BACKENDS.register_target("ngram", "xling.eval.controls.majority_ngrams:ngram")
 BACKENDS.register_target("dictionary", "xling.eval.controls.dictionary:dictionary")
-BACKENDS.register_target("with_ngrams", "xling.eval.controls.ensemble:with_ngrams")
 
 
 def build(name: str, cfg: Any) -> Backend:
