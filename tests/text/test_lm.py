@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xling.text.lm.arpa import write_arpa
 from xling.text.lm.kneser_ney import FALLBACK_DISCOUNTS, estimate, estimate_discounts
 from xling.text.lm.ngrams import BOS, EOS, UNK, count_ngrams, read_tokens
+from xling.text.lm.train import write_arpa
 
 GOLDEN = Path(__file__).parent / "golden"
 Gram = tuple[str, ...]

@@ -19,7 +19,7 @@ from xling.eval.controls.majority_ngrams import MajorityControl, NgramControl
 from xling.eval.report import stage
 from xling.eval.rows.protocols import PROTOCOLS
 from xling.eval.rows.suite import Suite, data_digest, suites
-from xling.eval.run import evaluation, untuned
+from xling.eval.run import evaluation
 from xling.eval.run.jobs import planned_jobs
 from xling.eval.run.plan import EvalPlan, Target
 from xling.eval.run.settings import EvalConfig
@@ -236,7 +236,7 @@ def from_vectors(cfg: EvalConfig, system: Backend, suite: Suite, *langs: str) ->
         cfg, *(Target(suite, lang, "test", digest) for lang, digest in zip(langs, digests, strict=True))
     )
     (job,) = planned_jobs(plan, [system])
-    untuned.predict(plan, job)
+    evaluation.predict(plan, job)
     return [origin.path(plan.predictions) for origin in job.origins]
 
 
@@ -298,7 +298,7 @@ def test_vectors_must_match_their_texts(tmp_path: Path) -> None:
             return np.ones((1, 4), dtype=np.float32)
 
     with pytest.raises(AssertionError):
-        untuned.vectors(plan_of(EvalConfig((), tmp_path)), Short(), ["a", "b"], "en")
+        evaluation.vectors(plan_of(EvalConfig((), tmp_path)), Short(), ["a", "b"], "en")
 
 
 def test_the_signature_says_how_a_system_makes_its_vectors(tmp_path: Path) -> None:
