@@ -341,7 +341,7 @@ def up_to_date(
         check_may_replace(out, changed, replaceable)
         return None
     _answer_if_only_why(f"{out} is finished and up to date: nothing would run")
-    atomic_swap.clean_up(out)
+    atomic_swap.clean_up_finished(out)
     if published.code_version != source_version.full_version():
         _print_note(
             f"{out} is kept: made by xling {published.code_version}, this is {source_version.full_version()}"
