@@ -8,6 +8,7 @@ from pathlib import Path
 
 from xling.core import languages
 from xling.core.errors import UserError, unknown
+from xling.core.output import manifest
 from xling.core.output.command_result import tell
 from xling.eval.metrics import METRICS
 from xling.eval.rows.own import data_of
@@ -77,6 +78,10 @@ def plan_evaluation(cfg: EvalConfig) -> EvalPlan:
         raise UserError(f"seeds={','.join(str(s) for s in cfg.seeds if s < 0)}", "whole numbers from 0")
     if cfg.out.exists() and not cfg.out.is_dir():
         raise UserError(f"out={cfg.out} is not a folder", fix="choose another out=, or move the file away")
+    if stage := manifest.stage_of(cfg.out):
+        raise UserError(
+            f"{cfg.out} was made by {stage!r}, not by 'eval'", fix="choose another out=, or move it away"
+        )
     chosen = [suites()[name] for name in expand(cfg.suites)]
     for mode in cfg.select:
         if mode not in SELECT:

@@ -102,7 +102,9 @@ def clean_up_finished(out: Path) -> None:
         if not folder.is_dir() or folder.is_symlink():
             continue
         if any(path.lstat().st_mtime_ns > published_at for path in folder.rglob("*") if not path.is_dir()):
-            tell(f"xling: {folder} is kept: a run with other settings left it; delete it when it is not needed")
+            tell(
+                f"xling: {folder} is kept: a run with other settings left it; delete it when it is not needed"
+            )
         else:
             tell(f"xling: {folder} is deleted: a process was killed after it had published {out}")
             discard(folder)
