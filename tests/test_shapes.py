@@ -186,7 +186,7 @@ EXERCISES: dict[str, Callable[[], Any]] = {
     "rotate": lambda: noise.rotate(TEXT, 1.0, rng()),
     "corrupted_spans": lambda: noise.corrupted_spans(20, 0.3, 3.0, rng()),
     "info_nce": lambda: xlco.info_nce(of_shape(3, DIM), of_shape(3, DIM), of_shape(7, DIM), 0.1),
-    "sentence_rows": lambda: hictl.sentence_rows(of_shape(3, DIM), of_shape(3, DIM), 0.1),
+    "sentence_rows": lambda: hictl.sentence_rows(of_shape(3, DIM), of_shape(3, DIM), 0.1, 0.5),
     "harden": lambda: hictl.harden(of_shape(3, DIM), of_shape(3, DIM), of_shape(7, DIM), 0.5),
     "SoftAlignment.forward": lambda: clwr.SoftAlignment(DIM)(of_shape(3, DIM), of_shape(4, DIM)),
     "soft_loss": lambda: distill.soft_loss(of_shape(3, VOCAB), of_shape(3, VOCAB), 2.0),

@@ -56,7 +56,7 @@ class SortedHashes:
         hashes: uint32 (num_hashes,), at least one.
     """
 
-    def __init__(self, hashes: Hashes) -> None:
+    def __init__(self, hashes: UInt32[np.ndarray, " hashes"]) -> None:
         bits = max(8, len(hashes).bit_length())
         self._hashes, self._shift = hashes, np.uint32(32 - bits)
         counts = np.bincount(hashes >> self._shift, minlength=1 << bits)

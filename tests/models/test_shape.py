@@ -68,7 +68,7 @@ def test_sides_and_facts() -> None:
         "lang_adapter",
         "invertible",
         "task_adapter",
-        *(set(PARTS) - {"decoder_embeddings", "features", "fused"}),
+        *(set(PARTS) - {"arch", "decoder_embeddings", "features", "fused", "share_layers"}),
     }
     assert set(shape.names(own=True)) == {
         "dropout",

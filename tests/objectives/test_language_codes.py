@@ -64,8 +64,8 @@ def given(kind: Any, spelling: str) -> tuple[Any, Any]:
         return text, (ours,)
     name, value = get_args(kind)
     text, ours = given(name, spelling)
-    filled = "file" if value is str else ("file",)
-    return {text: "file"}, {ours: filled}
+    word = "0.5" if value is float else "file"
+    return {text: word}, {ours: {str: word, float: 0.5}.get(value, (word,))}
 
 
 @pytest.mark.parametrize(

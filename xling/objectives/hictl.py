@@ -51,7 +51,7 @@ class WordDataset(ContrastDataset):
 class Projections(nn.Module):
     """Linear projections of sentence and word vectors, and the probabilities of the last batches, oldest first."""
 
-    recent: Tensor
+    recent: Float[Tensor, " batches"]
 
     def __init__(self, dim: int) -> None:
         super().__init__()

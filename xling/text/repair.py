@@ -134,9 +134,12 @@ def decode_mojibake(text: str, scripts: Collection[str] = ()) -> str:
 
 
 def _is_of_western_letters(text: str) -> bool:
-    """Return whether most letters have accents: a text in another script that was no UTF-8, such as ``Â äâóõ``."""
+    """Return whether over three in four letters have accents, as in a text that was no UTF-8: ``Â äâóõ``.
+
+    Right words have fewer (``été``, ``déjà``).
+    """
     num = len(_WESTERN.findall(text))
-    return num > 1 and num * 2 > sum(map(str.isalpha, text))
+    return num > 1 and num * 4 > 3 * sum(map(str.isalpha, text))
 
 
 @cache
