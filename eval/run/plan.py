@@ -82,6 +82,10 @@ def plan_evaluation(cfg: EvalConfig) -> EvalPlan:
         raise UserError(f"seeds={','.join(str(s) for s in cfg.seeds if s < 0)}", "whole numbers from 0")
     if cfg.out.exists() and not cfg.out.is_dir():
         raise UserError(f"out={cfg.out} is not a folder", fix="choose another out=, or move the file away")
+    if stage := manifest.stage_of(cfg.out):
+        raise UserError(
+            f"{cfg.out} was made by {stage!r}, not by 'eval'", fix="choose another out=, or move it away"
+        )
     chosen = [suites()[name] for name in expand(cfg.suites)]
     for mode in cfg.select:
         if mode not in SELECT:

@@ -139,6 +139,7 @@ def test_separators_of_unicode_end_paragraphs_and_documents(tmp_path: Path) -> N
     ("head", "what"),
     [
         (b"PK\x03\x04", "ZIP"),
+        (b"PK\x05\x06", "empty ZIP"),
         (b"%PDF-1.7", "PDF"),
         (b"PAR1", "Parquet"),
         (b"7z\xbc\xaf\x27\x1c", "7z"),

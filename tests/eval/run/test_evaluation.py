@@ -14,6 +14,7 @@ import pytest
 from eval_helpers import Epochs
 
 from xling.core.errors import UserError
+from xling.core.output import manifest
 from xling.core.settings import config
 from xling.eval.controls.majority_ngrams import MajorityControl, NgramControl
 from xling.eval.report import stage
@@ -392,6 +393,15 @@ def test_translated_rows_are_in_the_language_of_the_training_rows(world: Path) -
     cfg = settings(world, protocol="translate_test", langs=("sw",), seeds=(1,))
     evaluation.evaluate_systems(cfg, [system], lambda texts, src, tgt: list(texts))
     assert system.calls[-1] == ("predict", "en", 12)
+
+
+def test_the_finished_output_of_another_command_is_not_written_into(world: Path) -> None:
+    out = world.parent / "lid"
+    with manifest.publish(out, "corpus langid-train", {}):
+        pass
+    with pytest.raises(UserError, match="lid was made by 'corpus langid-train', not by 'eval'"):
+        evaluation.evaluate_systems(settings(world, out=out), [Epochs(RIGHT)])
+    assert [path.name for path in out.iterdir()] == [manifest.FILE_NAME]
 
 
 @pytest.mark.parametrize("wrong", [{"num_workers": 0}, {"out": None}])

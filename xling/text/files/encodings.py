@@ -129,6 +129,7 @@ _ASCII_LETTER = re.compile("[A-Za-z]")
 _UNPACK = {".gz": "gzip -dc", ".xz": "xz -dc", ".zst": "zstd -dc", ".bz2": "bzip2 -dc"}
 _KINDS = {
     b"PK\x03\x04": "a ZIP archive, such as docx or epub",
+    b"PK\x05\x06": "an empty ZIP archive",
     b"%PDF": "PDF",
     b"PAR1": "Parquet",
     b"ARROW1": "Arrow",

@@ -222,6 +222,7 @@ def _run_lmplz(pieces: Path, out: Path, cfg: LmConfig) -> None:
         raise UserError(f"lmplz failed: {last_line}", fix="set estimator=builtin")
 
 
+_LOG10_OF_ZERO = -99.0
 _ROWS_PER_WRITE = 500_000
 
 
@@ -261,8 +262,11 @@ def write_arpa(path: Path, vocabulary: list[str], orders: list[NgramTable], mode
 
 
 def _log10(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> pl.Series:
-    """Return base-10 logarithms, clipped to 0: KenLM rejects positive values."""
-    return pl.Series(np.minimum(0.0, np.log10(values)))
+    """Return base-10 logarithms, clipped to 0, since KenLM rejects positive values, and to the -99 of ARPA for zero.
+
+    A discount as large as the only counts of its kind leaves no mass to back off with.
+    """
+    return pl.Series(np.log10(values.clip(10**_LOG10_OF_ZERO, 1.0)))
 
 
 def _word_columns(words: pl.Series, orders: list[NgramTable], n: int, rows: IntArray) -> dict[str, pl.Series]:
