@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from xling.core.errors import UserError
 from xling.text.files.compressed import MAX_LINE_BYTES
 
 DAMAGE = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
@@ -34,9 +35,16 @@ def read_rows(
 
     Raises:
         DAMAGE: one of these errors when the file cannot be opened.
+        UserError: several columns have a name that is wanted.
     """
     with pq.ParquetFile(path) as table:
         names, metadata = list(dict.fromkeys(pick(table.schema_arrow.names))), table.metadata
+        if several := [name for name in names if table.schema_arrow.names.count(name) > 1]:
+            raise UserError(
+                f"{path} has several columns {', '.join(several)}",
+                "one column of each name",
+                "rename them, or name another one with #",
+            )
     with pq.ParquetFile(path, metadata=metadata, read_dictionary=_repeated(metadata, names)) as table:
         for group in range(table.num_row_groups):
             num_left = metadata.row_group(group).num_rows
