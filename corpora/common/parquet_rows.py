@@ -66,15 +66,15 @@ def _repeated(metadata: pq.FileMetaData, names: Sequence[str]) -> list[str]:
 
     Their pages hold numbers of at most four bytes. Where texts follow, keeping them once takes four times as long.
     """
-    found = {}
+    with_dictionary = {}
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for column in map(group.column, range(group.num_columns)):
             if column.physical_type == "BYTE_ARRAY" and column.has_dictionary_page:
                 values = column.data_page_offset - column.dictionary_page_offset
                 of_rows = column.total_compressed_size - values
                 if of_rows <= _NUMBER_BYTES * column.num_values + _PAGE_BYTES:
-                    found[column.path_in_schema] = True
-    return [path for path in found if path in names]
+                    with_dictionary[column.path_in_schema] = True
+    return [path for path in with_dictionary if path in names]
 
 
 def _reader(array: pa.Array, max_bytes: int) -> Callable[[int], Any]:

@@ -28,7 +28,7 @@ from xling.corpora.parallel.sources import (
     drop_row,
     existing_path,
 )
-from xling.corpora.sources.values import as_text
+from xling.corpora.sources.jsonl import as_text
 from xling.text.document import Ledger, replace_surrogates
 from xling.text.files import corpus_reader
 from xling.text.files.compressed import MAX_CELL_BYTES

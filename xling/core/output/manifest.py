@@ -210,27 +210,27 @@ def read(directory: Path) -> Manifest:
             fix="run the stage that makes it again",
         )
     try:
-        found = Manifest(**json.loads(path.read_text(encoding="utf-8")))
-        _check_kinds(found)
-        return found
+        manifest = Manifest(**json.loads(path.read_text(encoding="utf-8")))
+        _check_kinds(manifest)
+        return manifest
     except (ValueError, TypeError, RecursionError) as error:
         raise UserError(
             f"{path} is damaged: {error}", fix="delete the directory and run its stage again"
         ) from None
 
 
-def _check_kinds(found: Manifest) -> None:
+def _check_kinds(manifest: Manifest) -> None:
     """Refuse values of other kinds than `write` writes (ValueError): somebody has edited them."""
     for each in fields(Manifest):
-        value, kind = getattr(found, each.name), str(each.type).partition("[")[0]
+        value, kind = getattr(manifest, each.name), str(each.type).partition("[")[0]
         if not isinstance(value, {"str": str, "float": int | float, "dict": dict}[kind]):
-            raise ValueError(f"{each.name!r} is no {kind}")
-    for name, recorded in (found.files | found.amended).items():
+            raise ValueError(f"{each.name!r} must be of kind {kind}")
+    for name, recorded in (manifest.files | manifest.amended).items():
         given = recorded if isinstance(recorded, dict) else {}
         if not isinstance(given.get("bytes"), int) or not isinstance(given.get("sha256"), str):
             raise ValueError(f"{name!r} has no 'bytes' and 'sha256'")
-    if wrong := [path for path, digest in found.inputs.items() if not isinstance(digest, str)]:
-        raise ValueError(f"the digest of {wrong[0]!r} is no text")
+    if wrong := [path for path, digest in manifest.inputs.items() if not isinstance(digest, str)]:
+        raise ValueError(f"the digest of {wrong[0]!r} must be a text")
 
 
 def stage_of(directory: Path) -> str:
