@@ -115,7 +115,7 @@ def open_xml(path: Path) -> IO[bytes]:
     """
     open_file = gzip.open if path.suffix == ".gz" else open
     with contextlib.suppress(EOFError, gzip.BadGzipFile, zlib.error), open_file(path, "rb") as head:
-        refuse_seven_bits(cast(bytes, head.read(_CHUNK_BYTES)), path)  # damage is told where it is read
+        refuse_seven_bits(head.read(_CHUNK_BYTES), path)  # damage is told where it is read
     return cast(IO[bytes], open_file(path, "rb"))
 
 

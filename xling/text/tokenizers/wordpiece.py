@@ -106,7 +106,10 @@ class WordPieceProcessor:
         """Return the piece, with SentencePiece's word-start marker if it begins a word."""
         if number < NUM_SPM_SPECIALS:
             return ("<unk>", "<s>", "</s>")[number]
-        return marked(str(self._tokenizer.id_to_token(self._stored_id(number))))
+        return self._marked(str(self._tokenizer.id_to_token(self._stored_id(number))))
+
+    def _marked(self, name: str) -> str:
+        return marked(name)
 
     def decode(self, numbers: Sequence[int]) -> str:
         """Decode ids to text; not all of BERT's spaces around punctuation are removed."""
