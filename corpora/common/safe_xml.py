@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import zlib
 from collections.abc import Iterator, Set
@@ -11,6 +12,7 @@ from xml.parsers import expat
 
 from xling.core.errors import UserError
 from xling.text.files.compressed import MAX_CELL_BYTES
+from xling.text.files.encodings import refuse_seven_bits
 
 _CHUNK_BYTES = 1 << 18
 
@@ -106,8 +108,15 @@ class _Cells:
 
 
 def open_xml(path: Path) -> IO[bytes]:
-    """Return a file, through gzip where its name says so."""
-    return cast(IO[bytes], gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb"))
+    """Return a file, through gzip where its name says so.
+
+    Raises:
+        UserError: it says UTF-8 and is in an encoding of 7 bits.
+    """
+    open_file = gzip.open if path.suffix == ".gz" else open
+    with contextlib.suppress(EOFError, gzip.BadGzipFile, zlib.error), open_file(path, "rb") as head:
+        refuse_seven_bits(head.read(_CHUNK_BYTES), path)  # damage is told where it is read
+    return cast(IO[bytes], open_file(path, "rb"))
 
 
 def _local_name(tag: str) -> str:

@@ -8,7 +8,6 @@ since documents are whole. The realised shares, alpha and epochs are reported fo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -231,10 +230,6 @@ def _shuffle_parts(cfg: SampleConfig, out: Path, num_shards: int) -> None:
         source = out / "scattered" / f"{i:05d}.parquet"
         docs = list(read_documents(source))
         order = rng(cfg.seed, "sample", i).permutation(len(docs))
-        write_documents(out / "shards" / f"sample-{i:05d}.parquet", _reorder(docs, order.tolist()))
+        write_documents(out / "shards" / f"sample-{i:05d}.parquet", (docs[i] for i in order.tolist()))
         source.unlink()
     (out / "scattered").rmdir()
-
-
-def _reorder(docs: list[Document], order: list[int]) -> Iterator[Document]:
-    return (docs[i] for i in order)

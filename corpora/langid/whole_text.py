@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 
 from xling.corpora.langid.identify import built_in_ngrams
 
@@ -81,7 +81,7 @@ def right_pages(
         tables: mistaken and right page -> character as it was read -> as it was written; the likeliest first.
         column: of the language in the built-in n-grams.
     """
-    text = " ".join(_words(lines))[:_MAX_CHARS]
+    text = " ".join(word for line in lines for word in line.split(" ") if not word.isascii())[:_MAX_CHARS]
     before = misfits(text, letters)
     if before < _MIN_MISFITS:
         return None
@@ -114,17 +114,9 @@ def _gain(text: str, new: str, letters: Collection[str], column: int) -> float:
     became_right = sum(now in letters or now == "’" for _, now in changed)
     if not changed or became_right < _MIN_RIGHT * len(changed):
         return 0.0
-    bodies = [_body(side) for side in zip(*words, strict=True)]
+    bodies = [unicodedata.normalize("NFC", " ".join(side).lower()) for side in zip(*words, strict=True)]
     as_is, reread = built_in_ngrams().scores(bodies)[0]
     # Signs inside a word leave pieces of it, which are likely in some language.
     were_letters = sum(old.isalpha() for old, _ in changed) > _FEW_LETTERS * len(changed)
     needed = as_is.max() + _MIN_GAIN if were_letters else reread.max() - _MAX_BEHIND
     return float(reread[column]) if reread[column] > needed else 0.0
-
-
-def _body(words: Sequence[str]) -> str:
-    return unicodedata.normalize("NFC", " ".join(words).lower())
-
-
-def _words(lines: Iterable[str]) -> Iterator[str]:
-    return (word for line in lines for word in line.split(" ") if not word.isascii())

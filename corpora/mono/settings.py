@@ -177,6 +177,15 @@ class MonoConfig:
                 "near_dedup=true and near.scope=all",
                 "leave against out, or compare with it",
             )
+        given = [code.strip().lower() for code in self.lang.split(",")]
+        if ALL in given and len(given) > 1:
+            raise UserError(
+                f"lang={self.lang}",
+                "all, or the codes of some languages",
+                "leave all out, or the others",
+            )
+        if ALL in given:
+            object.__setattr__(self, "lang", ALL)
         if is_crawl(self.lang):
             codes = dict.fromkeys(languages.get(code).code for code in self.lang.split(",") if code != ALL)
             object.__setattr__(self, "lang", ",".join(codes) or ALL)

@@ -1,16 +1,16 @@
 """Word alignments between one language and every other one, from aligned rows: ``xling corpus links``.
 
 The file is described in `xling.text.files.word_alignments`, which reads it. Scripts without spaces are divided into
-likely words (`xling.corpora.nway.unspaced_words`).
+likely words by a unigram language model of their characters (Kudo 2018, Subword regularization, section 3.2).
 """
 
 from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, zip_longest
+from itertools import groupby, islice, zip_longest
 from pathlib import Path
 
 from xling.core.errors import UserError
@@ -19,9 +19,9 @@ from xling.core.progress import Progress
 from xling.core.sampling import rng
 from xling.core.settings.codes import Lang
 from xling.corpora.nway import sources as nway_sources
-from xling.corpora.nway.unspaced_words import merged
 from xling.corpora.parallel.wordalign.aligner import AlignerSettings, align
 from xling.text.files.word_alignments import FILE_NAME
+from xling.text.word_segmentation import train_unigram_model
 from xling.text.words.features import WINDOW_PREFIX, is_unspaced, split_tokens
 
 STAGE = "corpus links"
@@ -134,3 +134,25 @@ def _num_chars(text: list[str]) -> float:
 def words(text: str) -> list[str]:
     """Return the words and marks of a text in their case; for scripts without spaces the characters."""
     return [token[1] if token.startswith(WINDOW_PREFIX) else token for token in split_tokens(text)]
+
+
+CHARACTERS_PER_PIECE = 10
+MIN_PIECES, MAX_PIECES = 200, 6000
+
+
+def merged(texts: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Join characters of scripts without spaces to words; other words are unchanged.
+
+    Args:
+        texts: of one language: words, and single characters where there are no spaces. Texts with too few such
+            characters to learn words from stay as they are.
+    """
+    runs_of_texts = [[(is_bare, list(run)) for is_bare, run in groupby(text, is_unspaced)] for text in texts]
+    runs = ["".join(run) for text in runs_of_texts for is_bare, run in text if is_bare]
+    size = sum(map(len, runs)) // CHARACTERS_PER_PIECE
+    if size < MIN_PIECES:
+        return [list(text) for text in texts]
+    cut = iter(train_unigram_model(runs, min(size, MAX_PIECES)).encode(runs, out_type=str))
+    return [
+        [word for is_bare, run in text for word in (next(cut) if is_bare else run)] for text in runs_of_texts
+    ]

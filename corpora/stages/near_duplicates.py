@@ -285,11 +285,6 @@ def _read_band_slice(sketch: Path, slice_number: int, first: int = 0) -> tuple[H
     return hashes, places.astype(np.uint64) + np.uint64(first)
 
 
-def _read_pairs(pair_files: Sequence[Path]) -> Iterator[UInt64[np.ndarray, " _"]]:
-    """Yield the pairs of all files in order, each once."""
-    return merged([_read_blocks(path) for path in pair_files])
-
-
 def _read_blocks(path: Path) -> Iterator[Hashes]:
     for offset in range(0, path.stat().st_size, 8 * _FILE_BLOCK):
         yield np.fromfile(path, dtype="<u8", count=_FILE_BLOCK, offset=offset)
@@ -351,7 +346,7 @@ def choose_dropped(
     assert bool(shingle_files) or not cfg.min_jaccard, "the exact check needs the shingles"
     num = max(1, (memory_mb << 20) // _BYTES_PER_PAIR)
     folder = out.with_name(out.name + ".sort")
-    pairs = _read_pairs(pair_files)
+    pairs = merged([_read_blocks(path) for path in pair_files])
     if cfg.min_jaccard:
         pairs = _are_near(pairs, shingle_files, cfg.min_jaccard)
     leaves = connected_stars(pairs, folder / "stars", num)

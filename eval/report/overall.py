@@ -31,8 +31,8 @@ def overall(
     """Return systems by suites: the mean main metric over the languages except the source, with its interval.
 
     Each number is followed by the rank of its group of systems that a test cannot distinguish
-    (`xling.eval.report.ranks`). Then comes the comparison with the suite's reference system, ``(a)``: better
-    or worse if p adjusted for all averages is at most 5 %, else alike. A gap has no number.
+    (`xling.eval.report.comparison.rank_groups`). Then comes the comparison with the suite's reference system,
+    ``(a)``: better or worse if p adjusted for all averages is at most 5 %, else alike. A gap has no number.
 
     Args:
         scores: scores of any number of suites and systems.

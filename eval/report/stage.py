@@ -19,7 +19,7 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
-from xling.eval.report import artifacts, browse, comparison, frontier, ranks, sections, terms, why
+from xling.eval.report import artifacts, browse, comparison, frontier, sections, terms, why
 from xling.eval.report.artifacts import Run
 from xling.eval.report.dot_plot import dots
 from xling.eval.report.overall import number_of, overall, sort_findings
@@ -174,7 +174,7 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
         title=cfg.title,
         note=cfg.note,
         warnings=[*warnings, *notes],
-        overall=overall(scores, interval_of, tests, ranks.rank_groups(systems)) if scores else None,
+        overall=overall(scores, interval_of, tests, comparison.rank_groups(systems)) if scores else None,
         findings=summary(scores),
         tables=score_tables,
         pictures=[

@@ -7,16 +7,23 @@ The settings are resolved into a plan once (`xling.eval.run.plan`); the plan and
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from xling.core import silence
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.settings.config import to_dict
+from xling.eval.kinds import nearest_neighbours
+from xling.eval.kinds.base import VectorQuestion
+from xling.eval.kinds.nearest_neighbours import Vectors
 from xling.eval.rows.own import OwnSuite, labels_of_model, with_own_suite, write_definition
 from xling.eval.rows.protocols import (
     RowsConfig,
@@ -28,14 +35,18 @@ from xling.eval.rows.protocols import (
     training_suite,
 )
 from xling.eval.rows.suite import OWN_SUITES, Example, load, suites
-from xling.eval.run import untuned, unused
+from xling.eval.run import unused
 from xling.eval.run.jobs import Job, planned_jobs
-from xling.eval.run.plan import EvalPlan, build_systems, check_checkpoint, expand, plan_evaluation
+from xling.eval.run.plan import EvalPlan, build_systems, check_checkpoint, expand, plan_evaluation, sides
 from xling.eval.run.settings import EvalConfig
 from xling.eval.scores import predictions
 from xling.eval.scores.predictions import Origin
+from xling.eval.scores.score_file import CONTROLS
 from xling.eval.systems import Backend, scores_of
 from xling.eval.tables.publish import publish_tables
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32
 
 
 def run(cfg: EvalConfig) -> Answer:
@@ -79,7 +90,7 @@ def predict_and_publish(plan: EvalPlan, systems: Sequence[Backend]) -> Answer:
     for job in jobs:
         silence.doing(f"{job.suite.name}, {job.system.name}: loading the model and the rows")
         if not job.suite.task:
-            untuned.predict(plan, job)
+            predict(plan, job)
         elif not job.suite.shape.is_tuned:
             _generate(plan, job)
         elif job.missing:
@@ -186,3 +197,43 @@ class _Selection:
                 "leave oracle out of select=",
             )
         return load(self.job.suite, origin.lang, "dev", self.plan.data)
+
+
+def predict(plan: EvalPlan, job: Job) -> None:
+    """Write the missing predictions of a system on a suite that is answered from vectors."""
+    for origin in job.missing:
+        silence.doing(f"{job.suite.name}, {job.system.name}: vectors of {origin.lang}")
+        rows = load(job.suite, origin.lang, origin.split, plan.data)
+        question = VectorQuestion(
+            rows=rows,
+            langs=sides(job.suite, origin.lang),
+            embed=partial(_embed, plan, job.system),
+            distance=plan.settings.distance,
+            training=partial(load, job.suite, origin.lang, "train", plan.data),
+            is_control=job.system.name in CONTROLS,
+            match=job.match,
+        )
+        predictions.write(plan.predictions, origin, rows, job.suite.shape.answers_by_vectors(question))
+
+
+def _embed(plan: EvalPlan, system: Backend, texts: Sequence[str], lang: str) -> Vectors:
+    """Return the vectors of one side, preprocessed for comparison."""
+    computed = vectors(plan, system, texts, lang)
+    return nearest_neighbours.centre(computed) if plan.settings.centred else computed
+
+
+def vectors(
+    plan: EvalPlan, system: Backend, texts: Sequence[str], lang: str
+) -> Float32[np.ndarray, "texts dim"]:
+    """Return vectors of texts, float32 (num_texts, dim), computed once per model, layer, pooling and texts."""
+    layer, pooling = plan.settings.layer, plan.settings.pooling
+    made_of = [system.name, system.digest, f"{layer}{plan.precision}", pooling, lang, *map(repr, texts)]
+    key = hashlib.sha256("\n".join(made_of).encode()).hexdigest()
+    path = plan.settings.out / "vectors" / f"{key}.npy"
+
+    def compute() -> Float32[np.ndarray, "texts dim"]:
+        computed = system.embed(texts, lang, layer, pooling)
+        assert len(computed) == len(texts), (len(computed), len(texts))
+        return np.asarray(computed, dtype=np.float32)
+
+    return predictions.cached_array(path, compute)

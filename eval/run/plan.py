@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from xling.core import languages
+from xling.core.commands.runner import load
 from xling.core.errors import UserError, unknown
+from xling.core.output import manifest, sealed
 from xling.core.output.command_result import tell
+from xling.core.settings.config import to_dict
 from xling.eval.metrics import METRICS
 from xling.eval.rows.own import data_of
 from xling.eval.rows.protocols import PROTOCOLS, SELECT, TransferProtocol, Translator, training_suite
@@ -22,8 +28,7 @@ from xling.eval.rows.suite import (
     suites,
 )
 from xling.eval.run.settings import EvalConfig
-from xling.eval.run.translations import Translations
-from xling.eval.systems import BACKENDS, Backend, build
+from xling.eval.systems import BACKENDS, Backend, SearchConfig, build
 from xling.eval.tables.groups import GROUPS
 from xling.eval.tables.publish import check_workers
 from xling.models.files import model_folder
@@ -77,6 +82,10 @@ def plan_evaluation(cfg: EvalConfig) -> EvalPlan:
         raise UserError(f"seeds={','.join(str(s) for s in cfg.seeds if s < 0)}", "whole numbers from 0")
     if cfg.out.exists() and not cfg.out.is_dir():
         raise UserError(f"out={cfg.out} is not a folder", fix="choose another out=, or move the file away")
+    if stage := manifest.stage_of(cfg.out):
+        raise UserError(
+            f"{cfg.out} was made by {stage!r}, not by 'eval'", fix="choose another out=, or move it away"
+        )
     chosen = [suites()[name] for name in expand(cfg.suites)]
     for mode in cfg.select:
         if mode not in SELECT:
@@ -209,7 +218,7 @@ def check_checkpoint(cfg: EvalConfig) -> None:
     Raises:
         UserError: there is none, or it is fine-tuned and a random control is wanted.
     """
-    if not (cfg.checkpoint or cfg.checkpoints) and {"pretrained", "random", "with_ngrams"} & {*cfg.systems}:
+    if not (cfg.checkpoint or cfg.checkpoints) and {"pretrained", "random"} & {*cfg.systems}:
         raise UserError("no checkpoint is given", "a directory made by `xling pretrain`", "checkpoint=DIR")
     if cfg.checkpoint and "random" in cfg.systems:
         check_random_control(Path(cfg.checkpoint))
@@ -242,3 +251,38 @@ def build_systems(plan: EvalPlan) -> list[Backend]:
             systems.append(build(system, replace(settings, checkpoint=folder)))
             systems[-1].name = name
     return systems
+
+
+class Translations:
+    """A `xling.eval.rows.protocols.Translator` that only translates texts that are not in its cache.
+
+    Args:
+        model: directory of `xling finetune mt`.
+        folder: folder of the cache, one file per list of texts.
+        search: search settings.
+    """
+
+    def __init__(self, model: Path, folder: Path, search: SearchConfig) -> None:
+        self.model, self.folder, self.search = model, folder, search
+        self.digest = manifest.digest(model)
+        self._translator: Any = None
+
+    def __call__(self, texts: Sequence[str], src: str, tgt: str) -> list[str]:
+        """Return one translation per text.
+
+        Raises:
+            UserError: the model has no decoder, or has never seen one of the languages.
+        """
+        made_of = [self.digest, to_dict(self.search), src, tgt, list(texts)]
+        key = hashlib.sha256(json.dumps(made_of, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
+        path = self.folder / f"{src}-{tgt}.{key[:16]}.json"
+        if sealed.is_good(path):
+            cached: list[str] = sealed.read_json(path)
+            return cached
+        if self._translator is None:
+            self._translator = load("xling.transfer.generation.decoder_system:load_translator")(
+                self.model, self.search
+            )
+        translated: list[str] = self._translator(texts, src, tgt)
+        sealed.write_json(path, translated)
+        return translated

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from xling.core import signals
@@ -20,17 +22,16 @@ from xling.eval.leaks.exposure import read_exposure
 from xling.eval.leaks.row_index import TestSet
 from xling.eval.metrics import METRICS
 from xling.eval.rows.own import data_of
+from xling.eval.rows.placeholders import count_placeholders, has_placeholder, placeholder_text
 from xling.eval.rows.protocols import PROTOCOLS
-from xling.eval.rows.suite import Example, data_digest, suites
+from xling.eval.rows.suite import Example, Suite, data_digest, suites
 from xling.eval.scores import predictions, score_file, statistics
 from xling.eval.scores.predictions import Origin
-from xling.eval.scores.score_file import UNEXPOSED_SUFFIX, Average, Score
+from xling.eval.scores.score_file import CONTROLS, PUBLISHED, UNEXPOSED_SUFFIX, Average, Score
 from xling.eval.scores.statistics import RowStatistics
 from xling.eval.tables import render, score_table
-from xling.eval.tables.columns import Column, column_of
+from xling.eval.tables.columns import Column, column_of, unique_title
 from xling.eval.tables.groups import GROUPS, group_notes
-from xling.eval.tables.nothing_learned import notes_on_nothing_learned
-from xling.eval.tables.placeholders import notes_on_placeholders
 from xling.eval.tables.published import PUBLISHED_FILE, published_scores
 from xling.eval.tables.score_table import ScoreTable
 from xling.eval.tables.sizes import read_sizes
@@ -290,3 +291,106 @@ def rescore(cfg: RescoreConfig) -> Answer:
     if (out / manifest.FILE_NAME).is_file():
         made_by = manifest.read(out).counts.get("made_by", made_by)
     return publish_tables(cfg.table, suite_names, out, files, data, made_by, cfg.num_workers)
+
+
+COMPARED = ("random", "majority")
+"""Controls of which a model that has learned something is better."""
+MAX_NAMED = 20
+_REMEDIES = {
+    True: "train longer (fit.epochs=), at another rate (fit.lr=) or on more rows, and compare the labels of both files",
+    False: "use a model that was trained longer, or on pairs of these languages, and look at layer= and pooling=",
+}
+
+
+def notes_on_nothing_learned(scores: Sequence[Score], tuned_suites: Sequence[str]) -> list[str]:
+    """Return a sentence on each system and suite whose scores are within their intervals of a control, or below it.
+
+    Args:
+        scores: those of a table; the interval of several seeds is the mean of theirs.
+        tuned_suites: names of suites that systems are fine-tuned on.
+    """
+    by_system: dict[tuple[str, str, str], dict[str, list[Score]]] = defaultdict(lambda: defaultdict(list))
+    for score in scores:
+        if score.select != PUBLISHED and score.low is not None:
+            by_system[score.suite, score.metric, score.system][score.lang].append(score)
+    first_metric = {suite: metric for suite, metric, _ in reversed(by_system)}
+    notes = []
+    for (suite, metric, system), by_lang in by_system.items():
+        if system.partition(",")[0] in CONTROLS or metric != first_metric[suite]:
+            continue
+        none_better = [
+            f"{lang} ({control})"
+            for lang, each in by_lang.items()
+            if (control := _control(by_system, suite, metric, lang, each))
+        ]
+        if none_better:
+            more = f" and {len(none_better) - MAX_NAMED} more" if len(none_better) > MAX_NAMED else ""
+            notes.append(
+                f"{suite}, {system}: not better than a control, so the model has learned nothing that counts here, in "
+                f"{', '.join(none_better[:MAX_NAMED])}{more}. What to do: {_REMEDIES[suite in tuned_suites]}."
+            )
+    return notes
+
+
+def _control(
+    by_system: dict[tuple[str, str, str], dict[str, list[Score]]],
+    suite: str,
+    metric: str,
+    lang: str,
+    scores: Sequence[Score],
+) -> str:
+    """Return the control with the highest score that is not below the interval of a system's scores, or ""."""
+    low = fmean(score.low for score in scores if score.low is not None)
+    values = {
+        control: fmean(each.value for each in by_system[suite, metric, control][lang])
+        for control in COMPARED
+        if by_system.get((suite, metric, control), {}).get(lang)
+    }
+    best = max(values, key=lambda control: values[control], default="")
+    return f"{best} {values[best]:.1f}" if best and values[best] >= low else ""
+
+
+def notes_on_placeholders(files: Sequence[Path], data: Path) -> list[str]:
+    """Return a sentence for each suite that has placeholders in its scored rows, with the scores without them.
+
+    Such rows are scored like all others, since published numbers include them.
+
+    Args:
+        files: of predictions.
+        data: folder of the suites.
+    """
+    files_of: dict[str, list[Path]] = defaultdict(list)
+    for path in files:
+        files_of[predictions.read_origin(path).suite].append(path)
+    notes = []
+    for name, paths in files_of.items():
+        suite = suites()[name]
+        if not suite.placeholder:
+            continue
+        origins = [predictions.read_origin(path) for path in paths]
+        places = dict.fromkeys((origin.lang, origin.split) for origin in origins)
+        counts = [(*place, *count_placeholders(suite, *place, data)) for place in places]
+        text = placeholder_text(suite, counts)
+        affected = {(lang, split) for lang, split, num, total in counts if 0 < num < total}
+        chosen = [
+            path for path, each in zip(paths, origins, strict=True) if (each.lang, each.split) in affected
+        ]
+        if text:
+            notes.append(f"{name}: {text}. Without them: {_scores_without(suite, chosen, data)}.")
+    return notes
+
+
+def _scores_without(suite: Suite, files: Sequence[Path], data: Path) -> str:
+    """Return the scores of the main metric on the other rows, by system and language, as means over seeds."""
+    values: dict[Column, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for path in files:
+        for score, _ in predictions.read_row_statistics(
+            path, data, lambda row: not has_placeholder(suite, row)
+        ):
+            if score.metric == suite.metric:
+                values[column_of(score)][score.lang].append(score.value)
+    parts = [
+        f"{unique_title(column)} " + ", ".join(f"{lang} {fmean(each):.1f}" for lang, each in of.items())
+        for column, of in values.items()
+    ]
+    return "; ".join(parts) or "no rows are left"

@@ -202,3 +202,13 @@ def test_a_crawl_without_reference_text_is_not_read_for_the_language_model(
     monkeypatch.setattr(parts, "read_documents", read)
     build(tmp_path / "out", "sw", crawl.rpartition(",")[2], part_mb=9)
     assert opened == {"read": 1, "filter": 1, "score": 1}
+
+
+@pytest.mark.parametrize("lang", ["ALL", "All", " all"])
+def test_all_is_read_in_any_case(lang: str, tmp_path: Path) -> None:
+    assert MonoConfig(lang, str(tmp_path), source=("text:a",)).lang == "all"
+
+
+def test_all_beside_a_language_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="lang=all,sw"):
+        MonoConfig("all,sw", str(tmp_path), source=("text:a",))

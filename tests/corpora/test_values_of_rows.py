@@ -10,8 +10,8 @@ import pytest
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.corpora.parallel.sources import SourceContext, open_sources
+from xling.corpora.sources.jsonl import as_date, as_text
 from xling.corpora.sources.source import Context, open_source
-from xling.corpora.sources.values import as_date, as_text
 from xling.text.document import Ledger
 
 TEXTS = [f"Maktaba {i} ilifunguliwa." for i in range(10)]

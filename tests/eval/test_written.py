@@ -16,8 +16,8 @@ from xling.core.errors import UserError
 from xling.core.settings import config
 from xling.eval.rows.suite import Example, load, suites
 from xling.eval.run import evaluation
+from xling.eval.run.plan import Translations
 from xling.eval.run.settings import EvalConfig
-from xling.eval.run.translations import Translations
 from xling.eval.scores import predictions
 from xling.eval.scores.score_file import read_scores
 from xling.eval.systems import FitConfig, SearchConfig

@@ -310,6 +310,10 @@ def test_other_specials_around_a_text_are_refused(vocab: Path, tmp_path: Path) -
     (folder / "tokenizer.json").write_text(json.dumps(content))
     with pytest.raises(UserError, match="puts 0 specials around a text"):
         run_hf(ImportConfig(folder, tmp_path / "in"))
+    for other in ('{"a": [1]}', '{"version": "1.0"', "[1, null]"):
+        (folder / "tokenizer.json").write_text(other)
+        with pytest.raises(UserError, match=r"model(/tokenizer.json)? (is not|has no|holds no)"):
+            run_hf(ImportConfig(folder, tmp_path / "in"))
 
 
 def test_prompts_that_are_not_used_are_told(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import shutil
 from pathlib import Path
@@ -230,18 +229,6 @@ def test_one_side_of_a_pair_is_english_as_often_as_asked(corpus: Path, tmp_path:
         assert {a for a, _ in pairs} == {b for _, b in pairs} == {"en", "de", "sw"}
 
 
-@pytest.mark.parametrize("run", [1, 4])
-def test_rows_of_a_run_are_neighbours(corpus: Path, tmp_path: Path, run: int) -> None:
-    rows = open_rows(corpus)[0][0]
-    size = rows.ends.shape[1] - 1
-    numbers = {tuple(rows.text(column, row)): row for row in range(size) for column in range(len(rows.langs))}
-    cfg = training(corpus, tmp_path / "unused", drop=0.0, rows=10, run_of_rows=run)
-    drawn = [numbers[tuple(text)] for text in BatchSampler([rows], cfg).draw(0)[0]]
-    assert len(drawn) == 10
-    within = [(b - a) % size == 1 for i, (a, b) in enumerate(itertools.pairwise(drawn), 1) if i % 4]
-    assert all(within) if run == 4 else not any(within)
-
-
 def test_a_word_that_is_frequent_counts_less_and_an_unseen_one_has_a_vector(tmp_path: Path) -> None:
     encoder = model.random_encoder(SHAPE, {word_hash("the"): 0.05})
     assert encoder.weight("The") == pytest.approx(SHAPE.smooth / (SHAPE.smooth + 0.05))
@@ -330,8 +317,6 @@ def test_minutes_are_kept_by_the_clock(corpus: Path, tmp_path: Path) -> None:
         ({"updates": -1}, "updates=-1; valid: numbers from 0"),
         ({"updates": 0, "minutes": 0}, "minutes=0 updates=0 would learn nothing"),
         ({"rows": 1}, "rows=1; valid: at least 2"),
-        ({"run_of_rows": 0}, "run_of_rows=0; valid: 1 to 64"),
-        ({"run_of_rows": 65}, "run_of_rows=65; valid: 1 to 64"),
         ({"drop": 1.0}, "drop=1.0; valid: 0 to 0.9"),
         ({"temperature": 0}, "temperature=0; valid: more than 0"),
         ({"model": StaticConfig(features=3)}, "model.features=3; valid: 4, the version of the rows of text"),

@@ -16,7 +16,7 @@ from xling.data.packing import pack
 from xling.hub.unsupported_parts import check_hf
 from xling.models.files import model_weights
 from xling.transfer import tune
-from xling.transfer.scalar_mix import ScalarMix
+from xling.transfer.heads import ScalarMix
 
 CFG = replace(FAST, epochs=2, freeze="encoder", layers="mix")
 

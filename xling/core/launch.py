@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import os
+import socket
+import time
+from collections.abc import Callable
 
 from xling.core.errors import UserError
 
+QUIET_VARIABLE = "TORCH_CPP_LOG_LEVEL"
+"""Read once, when torch is imported: below ERROR it prints each try to meet the others, with frames of C++."""
 _FIX = (
     "unset RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT to train in one process, or start all processes "
     "with torchrun"
 )
+
+NAME_PATIENCE_S, _POLL_S = 60.0, 1.0
+"""Seconds that the name of the first machine may take to be known, and between two questions for it.
+
+A cluster may start a process before it publishes the names of the others.
+"""
 
 
 def place() -> tuple[int, int]:
@@ -34,6 +45,7 @@ def place() -> tuple[int, int]:
         raise UserError(
             f"MASTER_PORT={os.environ['MASTER_PORT']} in the environment", "a port, 1 to 65535", _FIX
         )
+    os.environ.setdefault(QUIET_VARIABLE, "ERROR")
     return rank, size
 
 
@@ -42,3 +54,29 @@ def _number(name: str, default: int) -> int:
     if not text.isdecimal():
         raise UserError(f"{name}={text} in the environment", "a whole number from 0", _FIX)
     return int(text)
+
+
+def await_address(tell: Callable[[str], None], check_stop: Callable[[], None]) -> None:
+    """Wait until the name of the first machine is known here; `place` has checked that there is one.
+
+    Args:
+        tell: takes the line which says that it waits.
+        check_stop: called between the questions; what it raises ends the wait.
+
+    Raises:
+        UserError: the name is not known after `NAME_PATIENCE_S`.
+    """
+    name, deadline, is_told = os.environ["MASTER_ADDR"], time.monotonic() + NAME_PATIENCE_S, False
+    while True:
+        try:
+            socket.getaddrinfo(name, None)
+            return
+        except (socket.gaierror, UnicodeError) as error:
+            given = f"MASTER_ADDR={name} in the environment: {error.args[-1]}"
+            if isinstance(error, UnicodeError) or time.monotonic() >= deadline:
+                raise UserError(given, "a name or address of the first machine", _FIX) from None
+        if not is_told:
+            tell(f"xling: {given}; asked again for {NAME_PATIENCE_S:.0f} s")
+            is_told = True
+        check_stop()
+        time.sleep(_POLL_S)

@@ -208,6 +208,20 @@ def check_tokenizer(folder: Path, pieces: list[str]) -> None:
         check_same_pieces(tokens[first : first + len(pieces)], pieces, folder / "tokenizer.json")
 
 
+def read_tokenizer(path: Path) -> Tokenizer:
+    """Read a file of the package tokenizers.
+
+    Raises:
+        UserError: it is none.
+    """
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # tokenizers raises nothing narrower
+        raise UserError(
+            f"{path} is not a tokenizer.json: {error}", "a file of the package tokenizers", "copy it again"
+        ) from None
+
+
 def check_same_cuts(folder: Path, pieces: Sequence[str], out: Path) -> None:
     """Compare what ``tokenizer.json``, if there is one, makes of `PROBES` with the vocabulary written into ``out``.
 
@@ -217,7 +231,7 @@ def check_same_cuts(folder: Path, pieces: Sequence[str], out: Path) -> None:
     path = folder / "tokenizer.json"
     if not path.is_file() or (out / vocab.TRANSFORMERS_TOKENIZER).is_file():
         return
-    theirs, ours, known = Tokenizer.from_file(str(path)), vocab.load_processor(out), {*pieces}
+    theirs, ours, known = read_tokenizer(path), vocab.load_processor(out), {*pieces}
     theirs.no_truncation()
     theirs.no_padding()
     for text in PROBES:

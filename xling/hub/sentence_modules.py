@@ -224,12 +224,12 @@ def make_writer(modules: ReadModules, folder: Path, shape: Any, allow_pickle: bo
 
 def _check_specials(folder: Path) -> None:
     """Reject a tokenizer that puts other specials around a text than one before and one behind it."""
-    from tokenizers import Tokenizer
+    from xling.hub.files import read_tokenizer
 
     path = folder / "tokenizer.json"
     if not path.is_file():
         return
-    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer = read_tokenizer(path)
     tokenizer.no_padding()
     mask = tokenizer.encode("a b").special_tokens_mask
     if mask[:1] != [1] or mask[-1:] != [1] or sum(mask) != 2:

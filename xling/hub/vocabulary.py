@@ -13,6 +13,7 @@ from tokenizers import Tokenizer
 
 from xling.core.errors import UserError
 from xling.core.output import manifest
+from xling.hub.files import read_tokenizer
 from xling.hub.settings import TokenizerConfig
 from xling.hub.source import read_json
 from xling.hub.transformers_wrapper import OrderedTokenizer, order_tokenizer, write_vocabulary
@@ -41,12 +42,7 @@ def run(cfg: TokenizerConfig) -> manifest.Manifest:
     inputs = [path, *([settings] if settings.is_file() else [])]
     if published := manifest.up_to_date(cfg.out, "import tokenizer", cfg, inputs):
         return published
-    try:
-        tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # tokenizers raises nothing narrower
-        raise UserError(
-            f"{path} is not a tokenizer.json: {error}", "a file of the package tokenizers"
-        ) from None
+    tokenizer = read_tokenizer(path)
     ordered_tokenizer = order_by_specials(tokenizer, read_json(settings) if settings.is_file() else {}, path)
     with manifest.publish(cfg.out, "import tokenizer", cfg, inputs) as publication:
         write_vocabulary(ordered_tokenizer, publication.path)

@@ -13,7 +13,7 @@ Cell = str | int | float | None
 EMPTY_CELL = "-"
 _FORMULA = re.compile(r"\s*[=+\-@\uff0b\uff0d\uff1d\uff20]|[\t\r\n]")
 _NUMBER = re.compile(r"[+-]?[\d.,]*\d(?:[eE][+-]?\d+)?\s*%?|-")
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True)
@@ -117,13 +117,18 @@ def csv_text(text: str) -> str:
 
 
 def show_controls(text: str, keep: str = "\n\t") -> str:
-    """Return text with a visible sign for each control character, such as ESC, but those in ``keep``."""
+    """Return text with a visible sign for each control character but those in ``keep``.
+
+    Such are ESC, and the marks that change the direction of what follows them, up to the end of the line.
+    """
     return _CONTROLS.sub(
         lambda control: control[0] if control[0] in keep else _sign_of(ord(control[0])), text
     )
 
 
 def _sign_of(point: int) -> str:
+    if point > 0x9F:  # no escape of JSON, which a script of a page would read back
+        return f"[U+{point:04X}]"
     return chr(0x2400 + point) if point < 0x20 else "\u2421" if point == 0x7F else "\ufffd"
 
 

@@ -81,8 +81,6 @@ class StaticTraining:
         start: latent vectors, or an encoder, to start from.
         teacher: an encoder to imitate.
         rows: rows of one update.
-        run_of_rows: rows that are drawn together, one after the other in their source. Those of a chapter are hard
-            negatives for each other.
         english: share of the rows with three or more languages in which one side is English.
         drop: share of the words of a text that are dropped.
         lr: initial learning rate.
@@ -101,7 +99,6 @@ class StaticTraining:
     start: LatentConfig = field(default_factory=LatentConfig)
     teacher: TeacherConfig = field(default_factory=TeacherConfig)
     rows: int = 1024
-    run_of_rows: int = 1
     english: float = 1.0
     drop: float = 0.1
     lr: float = 0.02
@@ -153,5 +150,3 @@ class StaticTraining:
                 raise UserError(f"{name}={getattr(self, name)}", "more than 0")
         if self.rows < 2:
             raise UserError(f"rows={self.rows}", "at least 2: the other rows are the negatives")
-        if not 1 <= self.run_of_rows <= self.rows:
-            raise UserError(f"run_of_rows={self.run_of_rows}", f"1 to {self.rows}, the rows of an update")

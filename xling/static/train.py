@@ -108,9 +108,7 @@ class BatchSampler:
             if not count:
                 continue
             row_set, usable = self.sets[set_index], self._usable_rows[set_index]
-            first_rows = generator.integers(len(usable), size=-(-count // cfg.run_of_rows))
-            positions = (first_rows[:, None] + np.arange(cfg.run_of_rows)).ravel()[:count]
-            chosen_rows = usable[positions % len(usable)]
+            chosen_rows = usable[generator.integers(len(usable), size=count)]
             drawn_rows.append(chosen_rows)
             drawn_sets.append(np.full(count, self._set_numbers[set_index]))
             lang_order = generator.random((count, len(row_set.langs)))

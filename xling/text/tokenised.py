@@ -19,9 +19,17 @@ _BYTE_LEVEL = re.compile(r"(?:^|\s)Ġ\S", re.MULTILINE)
 _MIN_BYTE_LEVEL = 0.4  # of the words; in Maltese few begin with this letter
 _JOINER = re.compile(r" ?￭ ?")
 _END_OF_WORD = "</w>"
-_SENTENCEPIECE = re.compile(r"▁\w\S*(?:\s+\S+)*?\s*▁")
+_UNSPACED = "\u0e01-\u0e7f\u3041-\u30ff\u3400-\u9fff。，、！？；：（）「」"
+_PHRASED = "\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff"
+"""Thai, Lao, Burmese and Khmer, which put blanks between phrases."""
+# Where a script has no blanks, only the first piece of a line has the mark.
+_SENTENCEPIECE = re.compile(rf"▁\w\S*(?:\s+\S+)*?\s*▁|^▁ ?[{_UNSPACED}{_PHRASED}].*\S \S", re.MULTILINE)
 _TRAINING_MARK = re.compile(
-    r"</?s>|<(?:mask|pad|unk|eos|bos)>|\[(?:CLS|SEP|MASK|PAD|UNK)\]|^(?:__[a-z]{2,3}__|<2[a-z]{2,3}>) | \|\|\| \d+-\d+"
+    r"</?s>|<(?:mask|pad|unk|eos|bos|MASK|PAD|UNK|EOS|BOS|extra_id_\d+)>|<\|[a-z_]+\|>"
+    r"|\[(?:CLS|SEP|MASK|PAD|UNK|BOS|EOS|[a-z]{2}_[A-Z]{2})\]| \|\|\| \d+-\d+"
+    r"|^(?:__[a-z]{2,3}__ |<2[a-z]{2,3}> |>>[a-z]{2,3}(?:_[A-Z][a-z]{3})?<< ?|[a-z]{3}_[A-Z][a-z]{3} |[a-z]{2}_XX )"
+    r"| [a-z]{2}_XX$",
+    re.MULTILINE,
 )
 _ESCAPED = re.compile(r"&(?:apos|quot|amp|lt|gt|#91|#93|#124|#37|[lr][ds]quo|hellip);|&amp;amp;")
 _JOINED = re.compile(r"(?<=\S) @([-,.:/])@ (?=\S)")
@@ -30,9 +38,15 @@ _BRACKET = re.compile("|".join(_BRACKETS))
 _CLITIC = re.compile(r"(?<=\w) (?:['’](?:s|m|d|re|ve|ll)|n['’]t)(?=\s|$)")
 _APART = re.compile(r"(?<=[\w\])\"'”»%]) [.,](?=\s|$)")
 _TOGETHER = re.compile(r"(?<=[\w\])\"'”»%])[.,](?=\s|$)")
-_UNSPACED = "\u0e01-\u0e7f\u3041-\u30ff\u3400-\u9fff。，、！？；：（）「」"
 _SPACED_UNSPACED = re.compile(rf"(?<=[{_UNSPACED}]) (?=[{_UNSPACED}])")
+_SPACED_PHRASED = re.compile(rf"(?<=[{_PHRASED}]) (?=[{_PHRASED}])")
 _MIN_SPACED, _MIN_SPACED_SHARE = 5, 0.2  # blanks, and their share of the characters
+_MIN_PHRASED_SHARE = 0.11  # at most 0.09 in SIB-200, NTREX and the UDHR
+# Vietnamese whose syllables are joined to words.
+_VIETNAMESE = re.compile("[\u1ea0-\u1ef9\u0111\u01a1\u01b0]")
+_SYLLABLES = re.compile(r"(?<=[^\W\d_])_(?=[^\W\d_])")
+_TREEBANK_QUOTES = re.compile(r"(?:(?<=\s)|^)`` (\S.*?) ''(?=\s|$)", re.MULTILINE)
+_BRACKETED = re.compile(r"(?:(?<=\s)|^)\( [^()\n]{1,200} \)(?=\s|$)", re.MULTILINE)
 _ELISION = re.compile(r"(?<=[b-df-hj-np-tv-z]) ?(['’]) (?=[^\W\d_])", re.IGNORECASE)
 _ELIDING = frozenset({"fr", "it", "ca", "oc"})
 _SPACED_MARK = re.compile(r" ([.,!?;:%)\]}…»”]+)(?=\s|$)")
@@ -49,11 +63,11 @@ def tokenised_kind(text: str) -> str:
         return "WordPiece"
     if _END_OF_WORD in text or "￭" in text:
         return "joiners"
-    if "Ġ" in text and len(_BYTE_LEVEL.findall(text)) > _MIN_BYTE_LEVEL * len(text.split()):
+    if "Ġ" in text and _is_byte_level(text):
         return "byte-level BPE"
     if "▁" in text and _SENTENCEPIECE.search(text):
         return "SentencePiece"
-    if any(mark in text for mark in ("<", "__", "|||", "]")) and _TRAINING_MARK.search(text):
+    if any(mark in text for mark in "<_|]") and _TRAINING_MARK.search(text):
         return "marks of training"
     signs = 0
     if "@" in text:
@@ -65,15 +79,29 @@ def tokenised_kind(text: str) -> str:
     if " ." in text or " ," in text or " '" in text or " n'" in text or " ’" in text:
         signs += len(_CLITIC.findall(text))
         signs += len(_APART.findall(text))
+    if "``" in text or "( " in text:
+        signs += len(_TREEBANK_QUOTES.findall(text)) + len(_BRACKETED.findall(text))
     if not text.isascii() and _is_spaced(text):
         return "words apart"
+    if "_" in text and _VIETNAMESE.search(text):
+        signs += len(_SYLLABLES.findall(text))
     return "words apart" if signs and signs > len(_TOGETHER.findall(text)) else ""
 
 
 def _is_spaced(text: str) -> bool:
     """Return whether blanks stand between most words of a script that is written without."""
-    blanks = len(_SPACED_UNSPACED.findall(text)) if " " in text else 0
-    return blanks >= _MIN_SPACED and blanks > _MIN_SPACED_SHARE * len(text)
+    return any(
+        (blanks := len(pattern.findall(text))) >= _MIN_SPACED and blanks > share * len(text)
+        for pattern, share in ((_SPACED_UNSPACED, _MIN_SPACED_SHARE), (_SPACED_PHRASED, _MIN_PHRASED_SHARE))
+    )
+
+
+def _is_byte_level(text: str) -> bool:
+    """Return whether most words have the mark, or the characters are those of whole letters beyond ASCII."""
+    if len(_BYTE_LEVEL.findall(text)) > _MIN_BYTE_LEVEL * len(text.split()):
+        return True
+    decoded = _from_byte_level(text.replace("\n", ""))
+    return bool(decoded) and not decoded.isascii() and "\ufffd" not in decoded
 
 
 def undo(text: str, lang: str = "") -> str:
@@ -125,11 +153,13 @@ def _joined(text: str, lang: str) -> str:
     text = html.unescape(html.unescape(text)) if _ESCAPED.search(text) else text
     text = _JOINED.sub(r"\1", text)
     if _is_spaced(text):
-        text = _SPACED_UNSPACED.sub("", text)
+        text = _SPACED_PHRASED.sub("", _SPACED_UNSPACED.sub("", text))
+    if _VIETNAMESE.search(text):
+        text = _SYLLABLES.sub(" ", text)
     if lang.partition("_")[0] in _ELIDING:
         text = _ELISION.sub(r"\1", text)
     text = _BRACKET.sub(lambda match: _BRACKETS[match[0]], text)
     text = _CLITIC.sub(lambda match: match[0][1:], text)
     text = _QUOTED.sub(r"\1\2\1", text)
     text = (_SPACED_MARK_FRENCH if lang.partition("_")[0] == "fr" else _SPACED_MARK).sub(r"\1", text)
-    return _SPACED_OPENING.sub(r"\1", text)
+    return _TREEBANK_QUOTES.sub(r'"\1"', _SPACED_OPENING.sub(r"\1", text))

@@ -12,12 +12,35 @@ from torch import Tensor, nn
 from xling.models.network.attention import Attention, SequenceRuns
 from xling.models.network.dropout import dropout
 from xling.models.network.encoder import Encoder
-from xling.transfer.scalar_mix import ScalarMix
 from xling.transfer.settings import LAST, MIX, PairFeatures, TextFeatures
 from xling.transfer.task import TASKS
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Int
+
+
+class ScalarMix(nn.Module):
+    """``gamma * sum_j softmax(weights)_j * states_j`` over the word vectors and all layers; the plain mean at first.
+
+    The mix of ELMo (Peters et al. 2018, equation 1); with the encoder frozen it is the feature extraction of Peters
+    et al. 2019. The paper adds a penalty of the weights that is small or zero in its own runs; there is none here.
+
+    Args:
+        num: number of states that are mixed, one more than there are layers.
+    """
+
+    def __init__(self, num: int) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(num))
+        self.gamma = nn.Parameter(torch.ones(()))
+
+    def forward(self, states: Sequence[Float[Tensor, "tokens dim"]]) -> Float[Tensor, "tokens dim"]:
+        """Mix ``num`` states (N, D) to (N, D)."""
+        shares = torch.softmax(self.weights.float(), 0).to(self.weights.dtype)
+        mixed = sum(share * state for share, state in zip(shares, states, strict=True))
+        out: Tensor = self.gamma * mixed
+        return out
+
 
 ATTENTION_SHARPNESS = 20.0
 

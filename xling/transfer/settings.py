@@ -26,48 +26,59 @@ LAST, MIX = "last", "mix"
 
 
 @dataclass(frozen=True)
-class TuneConfig:
-    """Settings of fine-tuning.
+class TuningSettings:
+    """Settings of fine-tuning that its users give.
 
-    Attributes:
-        lr: peak learning rate; base-size models need 2e-5 to 5e-5, tiny ones far more.
-        epochs: passes over the training rows; each gives a checkpoint to choose from.
-        batch_rows: rows in a batch.
-        max_length: sub-tokens of one sequence, including specials.
-        method: name in `xling.transfer.strategy.STRATEGIES`.
-        strength: weight of what the method adds; for ewc 1e2 to 1e5.
-        teacher_steps: updates whose models are the teacher of self_distillation.
-        old_text: file with texts of the old task for ewc, one a line.
-        old_rows: number of them that are read.
-        freeze_embeddings: do not train the word vectors.
+    Args:
+        seed: seed of the new head, the order of rows and dropout; taken from ``seeds`` of the evaluation.
+        lr: peak learning rate; base-size models need 2e-5 to 5e-5 (XTREME: 2e-5), tiny ones far more.
+        epochs: passes over the training rows.
+        batch_rows: rows per update.
+        max_length: sub-words per sequence; longer rows are cut into windows or truncated, never dropped.
+        method: ``plain``, or ``r3f``, noise on the word vectors (Aghajanyan et al. 2021). With ``self_distillation``
+            the model of the last updates is the teacher (Xu et al. 2020). ``ewc``, elastic weight consolidation, holds
+            what an old task needs (Kirkpatrick et al. 2017).
+        strength: weight of what the method adds to the loss; for ``ewc`` 1e2 to 1e5.
+        teacher_steps: updates whose models, in the mean, are the teacher of ``self_distillation``.
+        old_text: texts of the old task for ``ewc``, one a line, without labels; of pairs both texts with a tab. The old
+            task is that of a fine-tuned checkpoint, or of a pre-trained one masked language modelling.
+        old_rows: number of these texts that are read.
+        pair_features: features of a sentence pair. ``cls``: the state of ``<s>``. ``match``: with means,
+            difference and product. ``align``: what one text says and the other does not, from the word
+            vectors alone.
+        text_features: features of a single text with one class. ``cls``: the state of ``<s>``. ``concat``: with the
+            largest and the mean state (Howard & Ruder 2018, section 3.3, with the last state first).
+        label_smoothing: share of the target distribution that is spread evenly over all labels, for example .1.
+        freeze_embeddings: do not train the word vectors, so that those of the source language do not
+            drift away from the others.
         freeze_layers: number of layers, from the bottom, that do not learn, nor do the embeddings; 0 for none.
-        pair_features: features of a pair; see `TaskModel`.
-        text_features: features of a single text with one class; see `TaskModel`.
-        label_smoothing: share of the target distribution that is spread evenly over all labels.
-        switch: language -> MUSE dictionary from the rows' language; words of the training rows are replaced
-            by its translations, with new draws every epoch (CoSDA-ML).
+        switch: language -> MUSE dictionary from the source language: words of the training rows are replaced
+            by its translations, redrawn every epoch (CoSDA-ML, Qin et al. 2020). No labels of other languages
+            are used, but their words are, and the signature says so.
         switch_rate: probability that a word is replaced, if a dictionary has it.
-        layer_decay: learning rate of a layer relative to the layer above it; 1 for one rate.
+        freeze: frozen side of a model that writes texts, with the embeddings; ``decoder`` keeps it
+            from forgetting the languages it is not trained in (XNLG). For suites of labels ``encoder`` makes the
+            encoder a source of features: it has no dropout, and only what is above it learns (Peters et al. 2019).
+        layers: states that the head reads: of the ``last`` layer, a learned ``mix`` of the word vectors and all layers
+            (ELMo, Peters et al. 2018), or after that many layers, for example 6.
+        layer_decay: learning rate of a layer relative to the layer above it, for example .8; 1 for one rate.
         unfreeze_epochs: the head learns alone first; the layers join from the top, the embeddings last,
-            evenly over this many epochs; 0 for all at once.
-        l2_start: strength of the pull of the pre-trained weights to their initial values (L2-SP), instead of
-            their weight decay; 0 for none. `xling.transfer.regime` has the sources of these three.
-        task_adapter: width of a new adapter in every layer, which learns with the head while the rest is
-            frozen; 0 for none.
-        freeze: ``encoder``: it is a source of features, without dropout, and only what is above it learns.
-            ``decoder`` is for models that write texts.
-        layers: states that the head reads: of the ``last`` layer, a learned ``mix`` of all, or after that many.
+            evenly over this many epochs (gradual unfreezing); 0 for all at once.
+        l2_start: strength of the pull of the pre-trained weights to their initial values (L2-SP), for example
+            .01.
+        task_adapter: width of an adapter in every layer, for example 48, which learns with the head while the
+            rest is frozen (MAD-X); 0 for none.
         adversary: binarised text of several languages over the vocabulary of the model: a discriminator learns to tell
-            the languages of its sentences, and the encoder to hide them, see `xling.transfer.adversary`.
+            the languages of its sentences, and the encoder to hide them, see `xling.transfer.adversary`. No labels
+            of other languages are used, but their text is, and the signature says so.
         adversary_reversal: factor of the reversed gradient that the encoder gets.
         adversary_form: ``classes`` or ``wgan``, see `xling.objectives.adversary_settings`.
-        warmup: share of the updates in which the learning rate rises.
-        random_init: replace the pre-trained weights by fresh ones, as a control.
     """
 
+    seed: int = 1
     lr: float = 5e-4
-    epochs: int = 5
-    batch_rows: int = 32
+    epochs: int = ranged(5, COUNT)
+    batch_rows: int = ranged(32, COUNT)
     max_length: int = 128
     method: Literal["plain", "r3f", "self_distillation", "ewc"] = "plain"
     strength: float = 1.0
@@ -81,22 +92,33 @@ class TuneConfig:
     label_smoothing: float = 0.0
     switch: dict[Lang, str] = field(default_factory=dict)
     switch_rate: float = 0.5
+    freeze: Literal["none", "encoder", "decoder"] = "none"
+    layers: str = LAST
     layer_decay: float = 1.0
     unfreeze_epochs: float = 0.0
     l2_start: float = 0.0
     task_adapter: int = 0
-    freeze: Literal["none", "encoder", "decoder"] = "none"
-    layers: str = LAST
     adversary: str = ""
     adversary_reversal: float = 0.1
     adversary_form: Literal["classes", "wgan"] = "classes"
+
+
+@dataclass(frozen=True)
+class TuneConfig(TuningSettings):
+    """Settings of fine-tuning.
+
+    Args:
+        warmup: share of the updates in which the learning rate rises.
+        random_init: replace the pre-trained weights by fresh ones, as a control.
+        precision: precision of the weights; ``auto`` is bf16 if the processor is fast at it.
+    """
+
     warmup: float = 0.1
     weight_decay: float = 0.01
     dropout: float = 0.1
     clip: float = 1.0
     random_init: bool = False
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    seed: int = 1
 
 
 def check_tuning_settings(cfg: Any) -> None:

@@ -23,6 +23,7 @@ from xling.corpora.parallel.sources import (
 from xling.corpora.parallel.sources.units import UNFINISHED, read_small
 from xling.text.document import Ledger
 from xling.text.files.compressed import MAX_CELL_BYTES
+from xling.text.files.encodings import is_utf8, refuse_seven_bits
 
 MAX_MESSAGES = 1 << 20
 """Of a catalogue, which is held in memory with about a kilobyte for each."""
@@ -32,6 +33,7 @@ _NEXT_MESSAGE = re.compile(r'(?<=")\n(?=#|msgid |msgctxt )')
 # polib takes these for line ends: characters of private use stand for them meanwhile.
 _HIDDEN = {ord(char): f"{chr(0xF0000 + ord(char))}" for char in "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"}
 _SHOWN = {ord(hidden): chr(code) for code, hidden in _HIDDEN.items()}
+_MSGID = re.compile(rb"^msgid .*$", re.MULTILINE)
 _CHARSET = re.compile(rb"charset=([\w.:-]+)")
 
 
@@ -116,13 +118,19 @@ def read_catalogue(path: Path, ledger: Ledger) -> Any:
         )
     stated = _CHARSET.search(data)
     charset = stated[1].decode("ascii") if stated and stated[1] != b"CHARSET" else "utf-8"
+    if charset.lower() in ("utf-8", "utf8", "us-ascii", "ascii"):
+        refuse_seven_bits(_MSGID.sub(b"", data), path)
+    elif not data.isascii() and is_utf8(data):
+        ledger.count_event(f"catalogues that say {charset}, read as UTF-8, which they are")
+        charset = "utf-8"
     try:
         text = data.decode(charset, "replace")
     except LookupError:
         text = "\ufffd"
     # Damage costs the messages that it is in; a catalogue in another charset is refused.
     num_bad = text.count("\ufffd") - data.count("\ufffd".encode())
-    if num_bad > 0 and 2 * num_bad >= sum(map(_is_beyond_ascii, text)):
+    is_one_byte = len(text) == len(data)  # what has no letter there was written in another one
+    if num_bad > 0 and (is_one_byte or 2 * num_bad >= sum(map(_is_beyond_ascii, text))):
         raise UserError(
             f"{path} is not in {charset}, as it says or should be",
             "a catalogue in the charset of its header, or UTF-8",

@@ -28,6 +28,7 @@ from xling.corpora.parallel.sources import (
     drop_row,
     existing_path,
 )
+from xling.corpora.sources.jsonl import as_text
 from xling.text.document import Ledger, replace_surrogates
 from xling.text.files import corpus_reader
 from xling.text.files.compressed import MAX_CELL_BYTES
@@ -190,7 +191,7 @@ def from_record(record: dict[str, Any], column_names: list[str], context: Source
     if not column_names and isinstance(record.get(_TRANSLATION), dict):
         record = record[_TRANSLATION]
     values = [record[name] for name in _wanted(list(record), column_names, context)]
-    texts = [value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in values]
+    texts: list[Any] = [as_text(value) if isinstance(value, bytes) else value for value in values]
     if len(texts) < 2 or not all(isinstance(text, str) and len(text) <= MAX_CELL_BYTES for text in texts[:2]):
         return None
     doc = str(texts[2]) if len(texts) > 2 and isinstance(texts[2], str | int) else ""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.text.files.compressed import MAX_CELL_BYTES, DamagedBytes
-from xling.text.files.encodings import guess_encoding, refusal
+from xling.text.files.encodings import guess_encoding, refusal, refuse_seven_bits
 
 MAX_UNIT_CHARS = MAX_CELL_BYTES
 DAMAGED_CHAR = "\0"
@@ -195,6 +195,7 @@ def _encoding_of(head: bytes, name: str) -> tuple[str, int]:
 
 def _check_utf8(head: bytes, name: str) -> None:
     """Refuse a file that says UTF-8 while most of its letters are those of another encoding (UserError)."""
+    refuse_seven_bits(head, Path(name))
     text = head.decode("utf-8", "replace")
     num_bad = text.count("\ufffd")
     num_good = sum(char > "\x7f" for char in text) - num_bad

@@ -11,6 +11,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -161,6 +162,24 @@ def test_a_damaged_manifest_is_a_user_error(tmp_path: Path, content: bytes) -> N
     (tmp_path / "out" / manifest.FILE_NAME).write_bytes(content)
     with pytest.raises(UserError, match="is damaged"):
         manifest.read(tmp_path / "out")
+    assert manifest.up_to_date(tmp_path / "out", "demo", Config()) is None
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"stage": 3}, {"config": []}, {"inputs": 3}, {"inputs": {"a": None}}, {"counts": []}, {"files": 3},
+        {"files": {"../x": {"bytes": "a", "sha256": "b"}}}, {"files": {"x": 3}}, {"amended": {"x": {"bytes": 1}}},
+        {"code_version": None}, {"seconds": "1"},
+    ],
+)  # fmt: skip
+def test_an_edited_manifest_is_a_user_error_of_every_reader(tmp_path: Path, edit: dict[str, Any]) -> None:
+    make(tmp_path / "out", Config(), [])
+    path = tmp_path / "out" / manifest.FILE_NAME
+    path.write_text(json.dumps(json.loads(path.read_text()) | edit))
+    for read in (manifest.read, manifest.verify, manifest.digest, manifest.check_as_published):
+        with pytest.raises(UserError, match=r"is damaged: .*'.+; fix: delete the directory"):
+            read(tmp_path / "out")  # type: ignore[operator]
     assert manifest.up_to_date(tmp_path / "out", "demo", Config()) is None
 
 

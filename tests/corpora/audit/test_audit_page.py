@@ -11,8 +11,8 @@ from browser import Browser
 
 from xling.corpora.audit import results
 from xling.corpora.audit.estimates import estimate
-from xling.corpora.audit.page import write_page
 from xling.corpora.audit.sample import DROPPED, KEPT, Sample, Stratum
+from xling.corpora.audit.stage import write_page
 
 ARABIC = "تقع المدينة القديمة على ضفاف النهر الكبير. يذهب الأطفال إلى المدرسة كل صباح مع أصدقائهم."
 LABEL = "document.querySelector('[data-label=\"{}\"]').getAttribute('aria-pressed')"

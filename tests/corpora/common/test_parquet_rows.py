@@ -18,6 +18,29 @@ def test_a_dictionary_of_values_is_not_repeated_for_each_row(tmp_path: Path) -> 
     rows = list(read_rows(tmp_path / "a.parquet", list, max_bytes=1_000_000))
     texts = [row["text"] for row in rows if row]
     assert len(rows) == len(texts) == 1000 and texts[1:3] == ["x" * 200, None]
-    assert all(text is texts[4] for text in texts[3:512])  # one text in a batch, not 510 of 850 kB
+    assert all(text is texts[4] for text in texts[4:64])  # one text in a batch, not 60 of 850 kB
     bounded = list(read_rows(tmp_path / "a.parquet", list, max_bytes=1000))
     assert isinstance(bounded[0]["text"], DamagedCell) and bounded[1]["text"] == "x" * 200
+
+
+def test_plain_strings_that_the_file_keeps_once_are_not_unpacked(tmp_path: Path) -> None:
+    values, places = ["x" * 1_000_000, "y", "\u00e9t\u00e9"], [0] * 600 + [1, 2, None, 0, 1]
+    column = pa.DictionaryArray.from_arrays(pa.array(places, pa.int32()), values)
+    pq.write_table(pa.table({"text": column}), tmp_path / "a.parquet", store_schema=False)
+    assert pq.read_schema(tmp_path / "a.parquet").field("text").type == pa.string()
+    before = pa.total_allocated_bytes()
+    texts = []
+    for row in read_rows(tmp_path / "a.parquet", list):
+        texts.append(row["text"] if row else "damaged")
+        assert pa.total_allocated_bytes() - before < 20_000_000  # unpacked, 64 rows take 64 MB
+    assert texts == [None if place is None else values[place] for place in places]
+
+
+def test_texts_after_a_full_dictionary_are_read_as_they_are(tmp_path: Path) -> None:
+    wanted = [f"row {n % 700} of the same" for n in range(3000)] + [None, "", "end"]
+    table = pa.table({"text": wanted, "numbers": list(range(3003))})
+    for limit in (100, 10_000, 1_000_000):
+        pq.write_table(table, tmp_path / "a.parquet", dictionary_pagesize_limit=limit, data_page_size=500)
+        rows = [row or {} for row in read_rows(tmp_path / "a.parquet", list)]
+        assert [row["text"] for row in rows] == wanted
+        assert [row["numbers"] for row in rows] == list(range(3003))

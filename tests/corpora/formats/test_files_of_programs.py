@@ -138,3 +138,69 @@ def test_segments_of_xliff_and_what_is_not_translated(tmp_path: Path) -> None:
     ledger = Ledger()
     assert rows(f"xliff:{tmp_path}/a.xlf", ledger) == [("A house", "Nyumba")]
     assert ledger.dropped == {("read", "unfinished"): 1, ("read", "malformed"): 1}
+
+
+FRENCH = [(f"The library {i} opened.", f"La bibliothèque {i} a été ouverte à l'été.") for i in range(30)]
+HEADS = {
+    "po": 'msgid ""\nmsgstr "Content-Type: text/plain; charset={}\\n"\n\n',
+    "tmx": '<?xml version="1.0"{}?><tmx version="1.4"><header srclang="en"/><body>',
+    "xliff": '<?xml version="1.0"{}?><xliff version="1.2"><file source-language="en" target-language="fr"><body>',
+    "tbx": '<?xml version="1.0"{}?><martif type="TBX" xml:lang="en"><text><body>',
+}
+UNITS = {
+    "po": 'msgid "{}"\nmsgstr "{}"\n\n',
+    "tmx": '<tu><tuv xml:lang="en"><seg>{}</seg></tuv><tuv xml:lang="fr"><seg>{}</seg></tuv></tu>',
+    "xliff": "<trans-unit><source>{}</source><target>{}</target></trans-unit>",
+    "tbx": '<termEntry><langSet xml:lang="en"><tig><term>{}</term></tig></langSet>'
+    '<langSet xml:lang="fr"><tig><term>{}</term></tig></langSet></termEntry>',
+}
+TAILS = {
+    "po": "",
+    "tmx": "</body></tmx>",
+    "xliff": "</body></file></xliff>",
+    "tbx": "</body></text></martif>",
+}
+
+
+def written(scheme: str, said: str) -> str:
+    units = "".join(UNITS[scheme].format(*pair) for pair in FRENCH)
+    return HEADS[scheme].format(said) + units + TAILS[scheme]
+
+
+def french(uri: str, ledger: Ledger) -> list[tuple[str, str]]:
+    context = SourceContext(languages.get("en"), languages.get("fr"))
+    return [(src, tgt) for source in open_sources([uri], context) for src, tgt, _ in source.rows(ledger)]
+
+
+@pytest.mark.parametrize("scheme", HEADS)
+@pytest.mark.parametrize("said", [' encoding="UTF-8"', ""])
+def test_seven_bit_text_that_says_utf8_is_named(tmp_path: Path, scheme: str, said: str) -> None:
+    text = written(scheme, "UTF-8" if scheme == "po" else said)
+    shifted = "".join(char if char.isascii() else char.encode("utf-7").decode() for char in text)
+    (tmp_path / "a").write_text(shifted, encoding="ascii")
+    with pytest.raises(UserError, match="probably UTF-7"):
+        french(f"{scheme}:{tmp_path}/a", Ledger())
+    (tmp_path / "a").write_text(text, encoding="utf-8")
+    assert french(f"{scheme}:{tmp_path}/a", Ledger()) == FRENCH
+
+
+@pytest.mark.parametrize("said", ["windows-1253", "ISO-8859-1", "KOI8-R", "Shift_JIS", "EUC-KR"])
+def test_catalogues_in_utf8_that_say_another_charset_are_read(tmp_path: Path, said: str) -> None:
+    (tmp_path / "a").write_text(written("po", said), encoding="utf-8")
+    ledger = Ledger()
+    assert french(f"po:{tmp_path}/a", ledger) == FRENCH
+    assert ledger.notes == {f"catalogues that say {said}, read as UTF-8, which they are": 1}
+
+
+def test_catalogues_in_none_of_the_letters_of_their_charset_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text(written("po", "windows-1253").replace("à", "Ò"), encoding="cp1252")
+    with pytest.raises(UserError, match=r"not in windows-1253, as it says.*"):
+        french(f"po:{tmp_path}/a", Ledger())
+
+
+def test_japanese_of_seven_bits_in_a_catalogue_is_named(tmp_path: Path) -> None:
+    units = "".join(f'msgid "House {i}"\nmsgstr "図書館は春に開館しました"\n\n' for i in range(20))
+    text = (HEADS["po"].format("UTF-8") + units).encode("iso2022_jp")
+    (tmp_path / "a").write_bytes(text)
+    with pytest.raises(UserError, match="probably ISO-2022-JP"):
+        french(f"po:{tmp_path}/a", Ledger())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xling.corpora.nway.unspaced_words import merged
+from xling.corpora.nway.word_alignments import merged
 
 
 def test_characters_are_joined_to_words_and_nothing_is_lost() -> None:

@@ -452,3 +452,18 @@ def test_a_damaged_parquet_file_gives_one_line(tmp_path, context):
         (tmp_path / "b.parquet").write_bytes(data)
         with contextlib.suppress(UserError):  # what is read whole is right, or another value
             rows(f"parquet:{tmp_path}/b.parquet", context)
+
+
+def test_bytes_in_a_mapping_that_are_not_utf8_are_a_malformed_row(tmp_path, context):
+    cells = [{"en": b"A\xe9 one", "sw": b"B"}, {"en": b"Two \xc3\xa9", "sw": b"C"}]
+    pq.write_table(pa.table({"translation": cells}), tmp_path / "a.parquet")
+    ledger = Ledger()
+    assert rows(f"parquet:{tmp_path}/a.parquet", context, ledger) == [("Two é", "C", "")]
+    assert ledger.dropped[("read", "malformed")] == 1
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path, context):
+    table = pa.table([pa.array(["A"]), pa.array(["B"]), pa.array(["C"])], names=["en", "en", "sw"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(UserError, match="several columns en"):
+        rows(f"parquet:{tmp_path}/a.parquet#en+sw", context)

@@ -303,3 +303,19 @@ def test_json_pairs_that_end_in_a_comma_are_read_and_counted(tmp_path):
     assert found == PLAIN
     assert ledger.notes[COMMA_NOTE] == NUM
     assert not ledger.dropped
+
+
+@pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85", "\x0b", "\x1e"])
+@pytest.mark.parametrize("last", ["", "end"])
+def test_line_separators_end_the_rows_of_a_file_without_line_feeds(tmp_path, end, last):
+    for scheme, text in (
+        ("tsv", end.join(map("\t".join, PLAIN))),
+        ("csv", end.join(f'"{a}","{b}"' for a, b in PLAIN)),
+        ("jsonl", end.join(json.dumps({"en": a, "sw": b}) for a, b in PLAIN)),
+    ):
+        assert read(tmp_path / "a", text + end * bool(last), scheme=scheme) == (PLAIN, {})
+
+
+def test_line_separators_inside_one_row_of_json_stay(tmp_path):
+    text = json.dumps({"en": "A\u2028b\u2028c", "sw": "D"}, ensure_ascii=False)
+    assert read(tmp_path / "a", text, scheme="jsonl") == ([("A\u2028b\u2028c", "D")], {})

@@ -14,7 +14,7 @@ from browser import Browser
 from eval_helpers import Epochs, write_world
 
 from xling.core import languages
-from xling.eval.report import browse, comparison, ranks, sections, stage
+from xling.eval.report import browse, comparison, sections, stage
 from xling.eval.report.artifacts import open_runs
 from xling.eval.report.stage import ReportConfig
 from xling.eval.run import evaluation
@@ -46,10 +46,10 @@ def page(runs: tuple[tuple[str, ...], Path], tmp_path_factory: pytest.TempPathFa
 
 
 def test_systems_of_one_rank_are_not_told_apart(runs: tuple[tuple[str, ...], Path]) -> None:
-    found = ranks.rank_groups(comparison.systems_of(open_runs(runs[0]), runs[1]))
+    found = comparison.rank_groups(comparison.systems_of(open_runs(runs[0]), runs[1]))
     assert found == {("toy_xnli", "two"): 1, ("toy_xnli", "three"): 2, ("toy_xnli", "one"): 2}
     alone = comparison.systems_of(open_runs(runs[0][:1]), runs[1])
-    assert ranks.rank_groups(alone) == {}
+    assert comparison.rank_groups(alone) == {}
 
 
 def test_evaluations_of_one_run_are_read_on_their_own_data(world: Path, tmp_path: Path) -> None:

@@ -58,5 +58,6 @@ def test_score_tables_with_hostile_names():
 
 
 def test_pages_have_no_control_characters():
+    assert show_controls("run\u202egpj.\u2066x\u2069\u200f") == "run[U+202E]gpj.[U+2066]x[U+2069]\u200f"
     assert show_controls("a\x00b\x1bc\x7fd\x9be\nf\tg") == "a␀b␛c␡d\ufffde\nf\tg"
     assert "\x1b" not in page.html_document(NAME, "<p>\x1b[2J</p>")

@@ -14,12 +14,13 @@ import pytest
 from eval_helpers import Epochs
 
 from xling.core.errors import UserError
+from xling.core.output import manifest
 from xling.core.settings import config
 from xling.eval.controls.majority_ngrams import MajorityControl, NgramControl
 from xling.eval.report import stage
 from xling.eval.rows.protocols import PROTOCOLS
 from xling.eval.rows.suite import Suite, data_digest, suites
-from xling.eval.run import evaluation, untuned
+from xling.eval.run import evaluation
 from xling.eval.run.jobs import planned_jobs
 from xling.eval.run.plan import EvalPlan, Target
 from xling.eval.run.settings import EvalConfig
@@ -236,7 +237,7 @@ def from_vectors(cfg: EvalConfig, system: Backend, suite: Suite, *langs: str) ->
         cfg, *(Target(suite, lang, "test", digest) for lang, digest in zip(langs, digests, strict=True))
     )
     (job,) = planned_jobs(plan, [system])
-    untuned.predict(plan, job)
+    evaluation.predict(plan, job)
     return [origin.path(plan.predictions) for origin in job.origins]
 
 
@@ -298,7 +299,7 @@ def test_vectors_must_match_their_texts(tmp_path: Path) -> None:
             return np.ones((1, 4), dtype=np.float32)
 
     with pytest.raises(AssertionError):
-        untuned.vectors(plan_of(EvalConfig((), tmp_path)), Short(), ["a", "b"], "en")
+        evaluation.vectors(plan_of(EvalConfig((), tmp_path)), Short(), ["a", "b"], "en")
 
 
 def test_the_signature_says_how_a_system_makes_its_vectors(tmp_path: Path) -> None:
@@ -392,6 +393,15 @@ def test_translated_rows_are_in_the_language_of_the_training_rows(world: Path) -
     cfg = settings(world, protocol="translate_test", langs=("sw",), seeds=(1,))
     evaluation.evaluate_systems(cfg, [system], lambda texts, src, tgt: list(texts))
     assert system.calls[-1] == ("predict", "en", 12)
+
+
+def test_the_finished_output_of_another_command_is_not_written_into(world: Path) -> None:
+    out = world.parent / "lid"
+    with manifest.publish(out, "corpus langid-train", {}):
+        pass
+    with pytest.raises(UserError, match="lid was made by 'corpus langid-train', not by 'eval'"):
+        evaluation.evaluate_systems(settings(world, out=out), [Epochs(RIGHT)])
+    assert [path.name for path in out.iterdir()] == [manifest.FILE_NAME]
 
 
 @pytest.mark.parametrize("wrong", [{"num_workers": 0}, {"out": None}])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xling.eval.scores.score_file import Score
-from xling.eval.tables.nothing_learned import notes_on_nothing_learned
+from xling.eval.tables.publish import notes_on_nothing_learned
 
 
 def score(

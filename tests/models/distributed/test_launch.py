@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import socket
 import threading
+from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch.distributed as dist
 
+from xling import cli
 from xling.core import launch, signals
 from xling.core.commands import machine_errors
 from xling.core.errors import UserError
@@ -104,3 +109,55 @@ def test_few_open_files_are_a_limit_of_the_machine() -> None:
             error.given == "too many open files" and "ulimit -n" in error.fix and "train.workers" in error.fix
         )
         assert machine_errors.is_of_machine(RuntimeError(said))
+
+
+def test_a_name_that_no_machine_has_is_told_and_refused(
+    environment: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    def unknown(name: str, port: None) -> None:
+        asked.append(name)
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    monkeypatch.setattr(launch, "_POLL_S", 0.0)
+    monkeypatch.setattr(launch.time, "monotonic", lambda: 30.0 * len(asked))
+    environment(**WHOLE | {"MASTER_ADDR": "no.such"})
+    with pytest.raises(UserError, match=r"MASTER_ADDR=no.such in the environment: Name .*; valid: a name"):
+        processes._join("gloo")
+    assert len(asked) > 1 and capsys.readouterr().err.count("MASTER_ADDR=no.such") == 1
+    asked.clear()
+    monkeypatch.setattr(signals, "stop_requested", lambda: True)
+    with pytest.raises(signals.Stopped):
+        processes._join("gloo")
+
+
+def test_a_meeting_that_fails_is_one_line_without_frames(
+    environment: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment(**WHOLE)
+    said = "The client socket has timed out\nException raised from throwTimeoutError\nframe #0: c10::Error"
+    for kind in (dist.DistNetworkError, dist.DistStoreError):
+        monkeypatch.setattr(dist, "init_process_group", Mock(side_effect=kind(said)))
+        with pytest.raises(UserError) as raised:
+            processes._join("gloo")
+        assert "did not meet the others at localhost:29599: The client socket" in str(raised.value)
+        assert "frame" not in str(raised.value)
+
+
+def test_a_variable_that_a_library_refuses_when_it_is_imported_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "The value of TORCH_DISTRIBUTED_DEBUG must be OFF, INFO, or DETAIL."
+    (tmp_path / "refusing.py").write_text(f"raise ValueError({said!r})\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(cli, "dispatch", lambda words: importlib.import_module("refusing"))
+    with pytest.raises(ValueError, match=said):
+        cli.main(["quantize"])  # nobody has set it: a fault
+    monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "foo")
+    assert cli.main(["quantize"]) == 2
+    told = capsys.readouterr().err
+    assert (
+        f"xling: TORCH_DISTRIBUTED_DEBUG=foo in the environment: {said[:-1]}; fix: correct or unset" in told
+    )

@@ -55,6 +55,11 @@ def test_a_line_is_cut_where_its_sentences_end(script: str) -> None:
     assert split_sentences(" ".join(wanted), short) == wanted
 
 
+@pytest.mark.parametrize("mark", ["৷", "᭟", "᰻", "꩝", "᪨", "꛳"])
+def test_marks_of_other_scripts_end_a_sentence(mark: str) -> None:
+    assert split_sentences(f"a b{mark} c d{mark}") == [f"a b{mark}", f"c d{mark}"]
+
+
 @pytest.mark.parametrize("line", [
     "It costs 3.50 or 4.5", "no end", "Yahoo! is a firm; “Why?” he asked", "am 3. Mai und am 100. Geburtstag", "12:30",
     "५.५ है", "5．6", "a|b | c", "ժամը 12:30 է", "x; y", "ი. ჭავჭავაძე",

@@ -1,4 +1,4 @@
-"""Errors of the machine: a full disk, missing memory, too few open files; each as one line with a fix."""
+"""Errors of the machine: a full disk, missing memory, too few open files, a variable; each as one line with a fix."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ _FULL_DISK = re.compile(
     r"|inline_container.*unexpected pos|^\d+ requested and \d+ written",
     re.IGNORECASE,
 )
+_VARIABLE = re.compile("[A-Z][A-Z0-9]*_[A-Z0-9_]+")
 _NO_FILES = re.compile("too many open files|ancdata", re.IGNORECASE)
 
 
@@ -30,6 +31,8 @@ def is_of_machine(error: Exception) -> bool:
     for a full disk.
     """
     if isinstance(error, (OSError, MemoryError, RecursionError)) or _FULL_DISK.search(str(error)):
+        return True
+    if _refused_variable(error):
         return True
     return isinstance(error, RuntimeError) and bool(
         _NO_MEMORY.search(str(error)) or _NO_FILES.search(str(error))
@@ -44,6 +47,11 @@ def machine_error(error: Exception, out: str = "") -> UserError:
         out: the output directory, if the command has one; a full disk names no file.
     """
     fix = "XLING_TRACEBACK=1 shows where it happened"
+    if name := _refused_variable(error):
+        said = " ".join(str(error).split())[:200]
+        return UserError(
+            f"{name}={os.environ[name]} in the environment: {said}", fix=f"correct or unset {name}; {fix}"
+        )
     if isinstance(error, RecursionError):
         return UserError(
             "a file is nested too deeply", fix=f"check the JSON files that the command reads; {fix}"
@@ -73,6 +81,15 @@ def machine_error(error: Exception, out: str = "") -> UserError:
     return UserError(
         f"{place}{error.strerror or error}", fix=f"{remedies.get(error.errno or 0, 'check the path')}; {fix}"
     )
+
+
+def _refused_variable(error: Exception) -> str:
+    """Return the variable of the environment whose value a library refuses while it is imported, "" if none."""
+    if not isinstance(error, (ValueError, TypeError, RuntimeError)):
+        return ""
+    is_import = any(f.f_code.co_name == "<module>" for f, _ in traceback.walk_tb(error.__traceback__))
+    named = _VARIABLE.findall(str(error)) if is_import else []
+    return next((name for name in named if os.environ.get(name)), "")
 
 
 def _disk_of(path: Path) -> str:

@@ -88,6 +88,28 @@ def clean_up(out: Path) -> None:
         discard(path)
 
 
+def clean_up_finished(out: Path) -> None:
+    """Delete what a process left beside ``out`` that was killed after it had published it, and say so.
+
+    What is newer than the manifest belongs to an unfinished run with other settings: it is kept, and told. Nothing
+    is touched without the lease on ``out``.
+    """
+    clean_up(out)
+    if not lease.is_held_by_this_process(out):
+        return
+    published_at = (out / MANIFEST).stat().st_mtime_ns
+    for folder in (out.with_name(f"{out.name}.partial"), out.with_name(f".{out.name}.work")):
+        if not folder.is_dir() or folder.is_symlink():
+            continue
+        if any(path.lstat().st_mtime_ns > published_at for path in folder.rglob("*") if not path.is_dir()):
+            tell(
+                f"xling: {folder} is kept: a run with other settings left it; delete it when it is not needed"
+            )
+        else:
+            tell(f"xling: {folder} is deleted: a process was killed after it had published {out}")
+            discard(folder)
+
+
 def discard(folder: Path) -> None:
     """Delete a folder, its manifest first: a kill halfway must not leave a part that looks complete."""
     (folder / MANIFEST).unlink(missing_ok=True)

@@ -210,11 +210,27 @@ def read(directory: Path) -> Manifest:
             fix="run the stage that makes it again",
         )
     try:
-        return Manifest(**json.loads(path.read_text(encoding="utf-8")))
+        manifest = Manifest(**json.loads(path.read_text(encoding="utf-8")))
+        _check_kinds(manifest)
+        return manifest
     except (ValueError, TypeError, RecursionError) as error:
         raise UserError(
             f"{path} is damaged: {error}", fix="delete the directory and run its stage again"
         ) from None
+
+
+def _check_kinds(manifest: Manifest) -> None:
+    """Refuse values of other kinds than `write` writes (ValueError): somebody has edited them."""
+    for each in fields(Manifest):
+        value, kind = getattr(manifest, each.name), str(each.type).partition("[")[0]
+        if not isinstance(value, {"str": str, "float": int | float, "dict": dict}[kind]):
+            raise ValueError(f"{each.name!r} must be of kind {kind}")
+    for name, recorded in (manifest.files | manifest.amended).items():
+        given = recorded if isinstance(recorded, dict) else {}
+        if not isinstance(given.get("bytes"), int) or not isinstance(given.get("sha256"), str):
+            raise ValueError(f"{name!r} has no 'bytes' and 'sha256'")
+    if wrong := [path for path, digest in manifest.inputs.items() if not isinstance(digest, str)]:
+        raise ValueError(f"the digest of {wrong[0]!r} must be a text")
 
 
 def stage_of(directory: Path) -> str:
@@ -325,7 +341,7 @@ def up_to_date(
         check_may_replace(out, changed, replaceable)
         return None
     _answer_if_only_why(f"{out} is finished and up to date: nothing would run")
-    atomic_swap.clean_up(out)
+    atomic_swap.clean_up_finished(out)
     if published.code_version != source_version.full_version():
         _print_note(
             f"{out} is kept: made by xling {published.code_version}, this is {source_version.full_version()}"

@@ -21,6 +21,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from xling.core import launch, signals
+from xling.core.errors import UserError
 from xling.core.output.command_result import tell
 from xling.models.distributed import health_check
 
@@ -89,21 +90,37 @@ def _join(backend: str) -> None:
             failed.append(error)
 
     rank, num = launch.place()
+    launch.await_address(tell, _check_stop)
     thread = threading.Thread(target=meet, name="rendezvous", daemon=True)
     thread.start()
     thread.join(PATIENCE_S)
     if thread.is_alive():
-        where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         tell(
-            f"xling: process {rank} is waiting for {num - 1} of {num} processes at {where}, as RANK, WORLD_SIZE and "
-            "MASTER_ADDR of the environment say; unset them to train in one process"
+            f"xling: process {rank} is waiting for {num - 1} of {num} processes at {_meeting_place()}, as RANK, "
+            "WORLD_SIZE and MASTER_ADDR of the environment say; unset them to train in one process"
         )
     while thread.is_alive():
         thread.join(POLL_S)
-        if signals.stop_requested():
-            raise signals.Stopped
+        _check_stop()
+    if failed and isinstance(failed[0], (dist.DistNetworkError, dist.DistStoreError)):
+        raise UserError(  # its text goes on with frames of C++
+            f"process {rank} of {num} did not meet the others at {_meeting_place()}: "
+            f"{str(failed[0]).splitlines()[0]}",
+            "an address and a port of the first machine that every process reaches",
+            "start all processes again, or correct MASTER_ADDR and MASTER_PORT; unset RANK and WORLD_SIZE to train "
+            "in one process",
+        )
     if failed:
         raise failed[0]
+
+
+def _check_stop() -> None:
+    if signals.stop_requested():
+        raise signals.Stopped
+
+
+def _meeting_place() -> str:
+    return f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
 
 
 def size() -> int:

@@ -51,6 +51,7 @@ class Part:
         """Add what concerns both sides of a new model with a decoder, in place; the arguments as for `attach`."""
 
 
+FAIRSEQ_MODELS = ("xling_encoder", "xling_seq2seq")
 PARTS: Registry[type[Part]] = Registry("model setting", __name__, "part")
 
 
@@ -65,8 +66,13 @@ def without_pieces(shape: Mapping[str, Any]) -> str:
 
 
 def value(cfg: Any, name: str) -> Any:
-    """Return the value of a part's setting, its default where the settings ``cfg`` do not have it."""
-    return getattr(cfg, name, PARTS[name].setting.default)
+    """Return the value of a part's setting, its default where the settings ``cfg`` do not have it.
+
+    Stock fairseq puts the name of a model, its own ``--arch``, among the settings of the model.
+    """
+    default = PARTS[name].setting.default
+    given = getattr(cfg, name, default)
+    return default if name == "arch" and given in FAIRSEQ_MODELS else given
 
 
 def frozen_encoders(cfg: Any) -> dict[str, str]:
@@ -100,5 +106,5 @@ def connect(model: Any) -> None:
 
 def _used(cfg: Any) -> list[tuple[Part, Any]]:
     # An encoder's configuration has no settings of a decoder.
-    values = [(part, getattr(cfg, name, part.setting.default)) for name, part in PARTS.items()]
-    return [(part(), value) for part, value in values if value != part.setting.default]
+    values = [(part, value(cfg, name)) for name, part in PARTS.items()]
+    return [(part(), given) for part, given in values if given != part.setting.default]

@@ -7,6 +7,7 @@ import lzma
 import os
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -45,6 +46,7 @@ _INPUT_BYTES = (
 _OUTPUT_BYTES = 1 << 18
 _TRIAL_BYTES = 1 << 16
 _SHOWN_BYTES = 400
+_OTHER_ENDS = tuple(char.encode() for char in "\u2028\u2029\x85\x0b\x1e")
 _MEMORY_BYTES = 1 << 28  # memory limit of a decompressor; the largest presets take about 100 MB
 _MAX_WINDOW_BYTES = 1 << 31  # of zstd --long=31, which Dolma and OSCAR are made with
 
@@ -154,8 +156,29 @@ class CutLine(bytes):
 def split_lines(chunks: Iterable[bytes], max_bytes: int) -> Iterator[bytes]:
     """Yield lines without line feeds; of a line over ``max_bytes`` only a `CutLine`, so that memory stays bounded.
 
-    A carriage return ends a line of a file that begins without any line feed.
+    A carriage return ends a line of a file that begins without any line feed. Of a file of one line in all, each of
+    several line separators or the like ends a line.
     """
+    lines = _split_at_feeds(chunks, max_bytes)
+    first = list(islice(lines, 2))
+    if len(first) == 1 and not isinstance(first[0], CutLine):
+        yield from _split_otherwise(first[0])
+    else:
+        yield from first
+        yield from lines
+
+
+def _split_otherwise(line: bytes) -> list[bytes]:
+    """Return the lines of a file without line feeds, in which other characters may end them."""
+    for end in _OTHER_ENDS:
+        parts = line.removesuffix(end).split(end)
+        is_json = line.lstrip().startswith((b"{", b"["))  # whose texts may hold such characters
+        if len(parts) > 2 and not (is_json and not all(part.strip().endswith(b"}") for part in parts)):
+            return parts
+    return [line]
+
+
+def _split_at_feeds(chunks: Iterable[bytes], max_bytes: int) -> Iterator[bytes]:
     parts: list[bytes] = []
     size, line_end = 0, b""
     for chunk in chunks:

@@ -123,12 +123,14 @@ _SEVEN_BITS = (
     ("iso2022_kr", re.compile(rb"\x1b\$\)C|\x0e[!-~ ]+\x0f")),
     ("hz", re.compile(rb"~\{(?:[!-w][!-~])+~\}")),
 )
+_DECLARED = re.compile(rb"<\?xml[^>]*?encoding\s*=\s*[\"']([^\"'>]*)")
 _SHIFTED = re.compile(rb"\+([A-Za-z0-9+/]*)-?")
 _MIN_SHIFTED = 0.8  # of the plus signs of a text in UTF-7
 _ASCII_LETTER = re.compile("[A-Za-z]")
 _UNPACK = {".gz": "gzip -dc", ".xz": "xz -dc", ".zst": "zstd -dc", ".bz2": "bzip2 -dc"}
 _KINDS = {
     b"PK\x03\x04": "a ZIP archive, such as docx or epub",
+    b"PK\x05\x06": "an empty ZIP archive",
     b"%PDF": "PDF",
     b"PAR1": "Parquet",
     b"ARROW1": "Arrow",
@@ -268,6 +270,18 @@ def refuse_other_files(head: bytes, path: Path) -> None:
         raise refusal(path, encoding)
 
 
+def refuse_seven_bits(head: bytes, path: Path) -> None:
+    """Refuse a file of XML or messages that says UTF-8 and begins in an encoding of 7 bits, such as UTF-7.
+
+    Raises:
+        UserError: it does.
+    """
+    declared = _DECLARED.match(head[:_SAMPLE_BYTES].lstrip())
+    says_other = declared and declared[1].lower() not in (b"utf-8", b"utf8", b"us-ascii", b"utf-7")
+    if not says_other and (encoding := _seven_bits(head[:_SAMPLE_BYTES])):
+        raise refusal(path, encoding)
+
+
 def _seven_bits(head: bytes) -> str:
     """Return the encoding of 7 bits that most lines of a text in ASCII show, else ""."""
     if not head.isascii():
@@ -317,7 +331,7 @@ def _is_read_as(data: bytes, encoding: str) -> bool:
 def unmarked_utf(head: bytes) -> str:
     """Return the name of UTF-16 or UTF-32 if the NUL bytes lie as in one of them, else ""."""
     num_nul = head.count(b"\0")
-    if len(head) < 8 or (not num_nul and _is_utf8(head)):
+    if len(head) < 8 or (not num_nul and is_utf8(head)):
         return ""
     at = [head[place::4].count(b"\0") for place in range(4)]
     if min(at[2:]) > len(head) // 5 and at[0] < at[3] / 4:
@@ -330,7 +344,7 @@ def unmarked_utf(head: bytes) -> str:
     }
     if told := next((encoding for encoding, text in texts.items() if _is_sure(text, head)), ""):
         return told
-    if num_nul < max(2, _MIN_NUL_SHARE * len(head)) or (num_nul * 10 < len(head) and _is_utf8(head)):
+    if num_nul < max(2, _MIN_NUL_SHARE * len(head)) or (num_nul * 10 < len(head) and is_utf8(head)):
         return ""
     encoding = "utf-16-le" if head[1::2].count(b"\0") > head[::2].count(b"\0") else "utf-16-be"
     text = texts[encoding]
@@ -351,10 +365,10 @@ def _is_sure(text: str, head: bytes) -> bool:
     page = max((each for each in upper if 0 < each < _SYMBOLS), default=0, key=upper.__getitem__)
     if upper[page] >= _MIN_ALPHABET * total and page:
         return upper[page] + upper[page + 1] + upper[0] + upper[_SYMBOLS] >= _MIN_OF_PAGE * total
-    return not _is_utf8(head) and sum(map(text.count, _COMMON_HAN)) >= _MIN_HAN * len(text)
+    return not is_utf8(head) and sum(map(text.count, _COMMON_HAN)) >= _MIN_HAN * len(text)
 
 
-def _is_utf8(head: bytes) -> bool:
+def is_utf8(head: bytes) -> bool:
     """Return whether bytes are UTF-8, but for a character that is cut off at their end."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+import polars as pl
 import sentencepiece as spm
 
 from xling.core import languages
@@ -21,10 +23,9 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.settings.codes import Lang
 from xling.text.files import corpus_reader
-from xling.text.lm.arpa import write_arpa
-from xling.text.lm.kneser_ney import estimate
+from xling.text.lm.kneser_ney import Estimates, estimate
 from xling.text.lm.model import ARPA_FILE, SPM_FILE, PieceCache
-from xling.text.lm.ngrams import count_ngrams, read_tokens
+from xling.text.lm.ngrams import IntArray, NgramTable, count_ngrams, read_tokens
 from xling.text.normalize import for_lm
 
 STAGE = "corpus lm"
@@ -219,3 +220,59 @@ def _run_lmplz(pieces: Path, out: Path, cfg: LmConfig) -> None:
     if completed.returncode:
         last_line = (completed.stderr.strip().splitlines() or ["no message"])[-1]
         raise UserError(f"lmplz failed: {last_line}", fix="set estimator=builtin")
+
+
+_LOG10_OF_ZERO = -99.0
+_ROWS_PER_WRITE = 500_000
+
+
+def write_arpa(path: Path, vocabulary: list[str], orders: list[NgramTable], model: list[Estimates]) -> None:
+    """Write a model to ``path`` atomically.
+
+    Args:
+        path: the ARPA file.
+        vocabulary: the word of each id.
+        orders: n-gram tables.
+        model: their estimates.
+    """
+    words = pl.Series(vocabulary, dtype=pl.String)
+    temporary = path.with_name(path.name + ".tmp")
+    with temporary.open("wb") as handle:
+        sizes = "".join(f"ngram {n}={int(e.is_kept.sum())}\n" for n, e in enumerate(model, start=1))
+        handle.write(f"\\data\\\n{sizes}".encode())
+        for n, estimates in enumerate(model, start=1):
+            handle.write(f"\n\\{n}-grams:\n".encode())
+            kept_rows = np.flatnonzero(estimates.is_kept)
+            for start in range(0, len(kept_rows), _ROWS_PER_WRITE):
+                rows = kept_rows[start : start + _ROWS_PER_WRITE]
+                columns = {
+                    "log10": _log10(estimates.probability[rows]),
+                    **_word_columns(words, orders, n, rows),
+                }
+                if n < len(model):
+                    columns["backoff"] = _log10(estimates.backoff[rows])
+                frame = pl.DataFrame(columns)
+                ngram = pl.concat_str([f"w{i}" for i in range(n)], separator=" ")
+                backoff_columns = ["backoff"] if n < len(model) else []
+                frame.select("log10", ngram, *backoff_columns).write_csv(
+                    handle, include_header=False, separator="\t", quote_style="never", float_precision=7
+                )
+        handle.write(b"\n\\end\\\n")
+    temporary.rename(path)
+
+
+def _log10(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> pl.Series:
+    """Return base-10 logarithms, clipped to 0, since KenLM rejects positive values, and to the -99 of ARPA for zero.
+
+    A discount as large as the only counts of its kind leaves no mass to back off with.
+    """
+    return pl.Series(np.log10(values.clip(10**_LOG10_OF_ZERO, 1.0)))
+
+
+def _word_columns(words: pl.Series, orders: list[NgramTable], n: int, rows: IntArray) -> dict[str, pl.Series]:
+    """Return columns ``w0`` to ``w{n-1}`` of the n-grams in ``rows``."""
+    columns = {}
+    for order in range(n - 1, -1, -1):
+        columns[f"w{order}"] = words.gather(orders[order].word[rows])
+        rows = orders[order].prefix[rows]
+    return columns

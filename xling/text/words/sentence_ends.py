@@ -16,10 +16,11 @@ BORROWED_ENDS = ".!?…‼⁇⁈⁉"
 """Marks that most scripts have taken over; they end a sentence before a space."""
 _EAST_ASIAN, _DANDAS, _INDIC_LETTERS = "。！？｡．", "।॥", "\u0900-\u0dff\ua8e0-\ua8ff"
 SENTENCE_ENDS = {
-    "Adlm": "؟", "Arab": "؟۔", "Armn": "։", "Beng": _DANDAS, "Cakm": "𑅁𑅂", "Cyrl": "", "Deva": _DANDAS, "Ethi": "።፧፨",
-    "Geor": "჻", "Grek": "\u037e", "Gujr": _DANDAS, "Guru": _DANDAS, "Hans": _EAST_ASIAN, "Hant": _EAST_ASIAN,
-    "Hebr": "׃", "Java": "꧈꧉", "Jpan": _EAST_ASIAN, "Khmr": "។៕", "Knda": _DANDAS, "Kore": _EAST_ASIAN, "Laoo": "",
-    "Latn": "", "Limb": "᥄᥅", "Mlym": _DANDAS, "Mong": "᠃᠉", "Mtei": "꯫", "Mymr": "။", "Nkoo": "؟", "Olck": "᱾᱿",
+    "Adlm": "؟", "Arab": "؟۔", "Armn": "։", "Bali": "᭚᭛᭞᭟", "Bamu": "꛳꛷", "Beng": f"{_DANDAS}৷", "Cakm": "𑅁𑅂",
+    "Cham": "꩝꩞꩟", "Cyrl": "", "Deva": _DANDAS, "Ethi": "።፧፨", "Geor": "჻", "Grek": "\u037e", "Gujr": _DANDAS,
+    "Guru": _DANDAS, "Hans": _EAST_ASIAN, "Hant": _EAST_ASIAN, "Hebr": "׃", "Java": "꧈꧉", "Jpan": _EAST_ASIAN,
+    "Khmr": "។៕", "Knda": _DANDAS, "Kore": _EAST_ASIAN, "Laoo": "", "Lana": "᪨᪩᪪᪫", "Latn": "", "Lepc": "᰻᰼",
+    "Limb": "᥄᥅", "Mlym": _DANDAS, "Mong": "᠃᠉", "Mtei": "꯫", "Mymr": "။", "Nkoo": "؟", "Olck": "᱾᱿",
     "Orya": _DANDAS, "Saur": "꣎꣏", "Sinh": "෴", "Syrc": "؟܀܁܂", "Taml": _DANDAS, "Telu": _DANDAS, "Tfng": "",
     "Thaa": "؟", "Thai": "๚๛", "Tibt": "།༎༏༐༑", "Vaii": "꘎꘏",
 }  # fmt: skip

@@ -76,5 +76,7 @@ def run_stage(stage: TranslationStage[TranslationConfig], cfg: TranslationConfig
         (publication.path / "scores.json").write_text(json.dumps(scores, indent=1) + "\n", encoding="utf-8")
         publication.counts |= {"langs": list(settings.langs), "updates": cfg.train.updates, "scores": scores}
     shutil.rmtree(training_folder)
+    # Left there if this command was killed when the training had ended.
+    shutil.rmtree(training_folder.with_name(f"{training_folder.name}.partial"), ignore_errors=True)
     print(stage.report(scores), flush=True)
     return manifest.read(out)
