@@ -206,6 +206,26 @@ def shards(corpus: Path, vocab: Path, tmp_path_factory: pytest.TempPathFactory) 
     return out
 
 
+@pytest.fixture(scope="session")
+def writer(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A published encoder-decoder of en, ar and th after two updates."""
+    from xling.core.settings import config
+    from xling.training import train
+    from xling.training.settings import PretrainConfig
+
+    out = tmp_path_factory.mktemp("writer") / "model"
+    shape = {"layers": 1, "dim": 48, "heads": 2, "ffn_dim": 96, "max_positions": 48, "precision": "fp32"}
+    given: dict[str, Any] = {
+        "data": str(shards),
+        "out": str(out),
+        "objectives": {"dae": {"tokens_per_sample": "48"}},
+        "model": shape,
+        "train": {"updates": 2, "warmup": 1, "batch_tokens": 512},
+    }
+    train.run(config.from_dict(PretrainConfig, given, "test"))
+    return out
+
+
 # Overrides of `xling pretrain` under which an update takes milliseconds.
 TINY = (
     "model.layers=2",

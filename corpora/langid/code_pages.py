@@ -403,7 +403,7 @@ _Scored = tuple[float, Reading]
 
 def _inner_capitals(text: str) -> int:
     """How many capitals follow a small letter."""
-    # Words of small letters, or with a capital first, have none: these are told at once.
+    # A word of small letters, or with its only capital first, has none, and most words are such.
     words = [word for word in text.split() if not (word.islower() or word.istitle())]
     return sum(
         char.isupper() and before.islower() for word in words for before, char in itertools.pairwise(word)

@@ -37,7 +37,8 @@ EDGES = (
 )  # fmt: skip
 """Thresholds that are counted; a text of a score counts for all up to it."""
 NOT_IDENTIFIABLE, NOT_MEASURED = "not identifiable here", "not measured"
-_UNSEEN = 0.5  # languages with one false positive, where there is none
+_UNSEEN = 0.5
+"""Least count of the languages with exactly one false positive, from which the rate of unseen ones is estimated."""
 _ROUNDS = 500
 
 

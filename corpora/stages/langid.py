@@ -46,7 +46,7 @@ _CHARS_PER_POWER, _MAX_LINE_CHARS = 40, 120
 class LangId(Stage):
     """Keep documents in the wanted languages and set ``lang`` and ``meta["lang_score"]``.
 
-    Scripts of a language are told by the letters, Simplified and Traditional Chinese by the characters that one of them
+    Scripts of a language are known by letters, Simplified and Traditional Chinese by the characters that one of them
     has, Bosnian, Croatian and Serbian in Latin letters by the rule of `xling.corpora.langid.south_slavic`.
 
     Args:

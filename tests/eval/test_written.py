@@ -24,28 +24,10 @@ from xling.eval.systems import FitConfig, SearchConfig
 from xling.eval.tables import publish
 from xling.eval.tables.publish import RescoreConfig
 from xling.models.generate.settings import Search
-from xling.training import train
-from xling.training.settings import PretrainConfig
 from xling.transfer.backend import EncoderBackend
 from xling.transfer.generation import decoder_system, finetune
 from xling.transfer.task import TASKS
 from xling.transfer.translation.translate import Translator
-
-
-@pytest.fixture(scope="module")
-def writer(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A published encoder-decoder of en, ar and th after two updates."""
-    out = tmp_path_factory.mktemp("writer") / "model"
-    shape = {"layers": 1, "dim": 48, "heads": 2, "ffn_dim": 96, "max_positions": 48, "precision": "fp32"}
-    given: dict[str, Any] = {
-        "data": str(shards),
-        "out": str(out),
-        "objectives": {"dae": {"tokens_per_sample": "48"}},
-        "model": shape,
-        "train": {"updates": 2, "warmup": 1, "batch_tokens": 512},
-    }
-    train.run(config.from_dict(PretrainConfig, given, "test"))
-    return out
 
 
 @pytest.fixture(scope="module")

@@ -43,7 +43,7 @@ WARMUP_UPDATES = 50
 INITIAL_SCALE = 0.1
 """Root mean square that an initial table is scaled to."""
 LATENT_DIM = 192
-"""Most numbers of a vector that start from latent vectors, which take 28 GB for a thousand; the others start random."""
+"""Most numbers of a vector that start from latent vectors, which took 14 GB for 512; the others start random."""
 ROTATION_BATCHES = 8
 """Number of updates whose texts tell where the student's vectors are before it learns from a teacher."""
 ROWS_PER_STEP = 4096

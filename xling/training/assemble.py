@@ -11,7 +11,7 @@ import hashlib
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from fairseq import tasks
@@ -202,8 +202,8 @@ def _built_defaults() -> Any:
 def _put(full: Any, key: str, named: tuple[str, Any]) -> None:
     """Give a part of fairseq's configuration its registered name and its settings."""
     registered, value = named
-    plain = OmegaConf.to_container(OmegaConf.structured(value), resolve=False)
-    node = OmegaConf.create({**plain, "_name": registered})  # type: ignore[dict-item]
+    plain = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.structured(value), resolve=False))
+    node = OmegaConf.create({**plain, "_name": registered})
     OmegaConf.update(full, key, node, force_add=True)
 
 

@@ -16,29 +16,11 @@ from xling.eval.run import evaluation, unused
 from xling.eval.run.settings import EvalConfig
 from xling.eval.scores import score_file
 from xling.eval.systems import FitConfig
-from xling.training import train
-from xling.training.settings import PretrainConfig
 from xling.transfer.backend import EncoderBackend
 from xling.transfer.generation.text_to_text import TextToText, as_texts
 from xling.transfer.task import TASKS
 
 NAMES = ("river", "stone")
-
-
-@pytest.fixture(scope="module")
-def pretrained(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A published encoder-decoder after two updates."""
-    out = tmp_path_factory.mktemp("pretrained") / "model"
-    shape = {"layers": 1, "dim": 48, "heads": 2, "ffn_dim": 96, "max_positions": 48, "precision": "fp32"}
-    given: dict[str, Any] = {
-        "data": str(shards),
-        "out": str(out),
-        "objectives": {"dae": {"tokens_per_sample": "48"}},
-        "model": shape,
-        "train": {"updates": 2, "warmup": 1, "batch_tokens": 512},
-    }
-    train.run(config.from_dict(PretrainConfig, given, "test"))
-    return out
 
 
 def rows(num: int, kind: str = "classify") -> list[Any]:
@@ -59,9 +41,9 @@ def test_a_row_is_its_suite_and_its_named_texts() -> None:
         as_texts(suite("tag"), TASKS["tag"], [])
 
 
-def test_classes_are_learned_and_written_in_the_language_of_training(pretrained: Path) -> None:
+def test_classes_are_learned_and_written_in_the_language_of_training(writer: Path) -> None:
     kind = "pair"
-    backend = EncoderBackend(pretrained, "pretrained")
+    backend = EncoderBackend(writer, "pretrained")
     fit = FitConfig(lr=8e-3, epochs=40, batch_rows=8, precision="fp32", text_to_text=True)
     before = {k: v.clone() for k, v in backend._generator.translator.model.state_dict().items()}
     *_, last = backend.fit(suite(kind), rows(40, kind), [], "en", fit)
@@ -84,19 +66,19 @@ def test_what_is_no_name_of_a_class_is_no_answer(
     assert "own th: 2 of 4 outputs name no class, and are wrong" in "".join(capsys.readouterr())
 
 
-def test_a_class_that_the_vocabulary_cannot_write_is_refused(pretrained: Path) -> None:
-    backend, fit = EncoderBackend(pretrained, "pretrained"), FitConfig(text_to_text=True)
+def test_a_class_that_the_vocabulary_cannot_write_is_refused(writer: Path) -> None:
+    backend, fit = EncoderBackend(writer, "pretrained"), FitConfig(text_to_text=True)
     own = SimpleNamespace(name="own", task="classify", labels=("river", "☃"), scheme="")
     with pytest.raises(UserError, match="cannot write the class '☃'"):
         backend.fit(own, rows(2), [], "en", fit)
 
 
-def test_an_evaluation_beside_its_control(pretrained: Path, tmp_path: Path) -> None:
+def test_an_evaluation_beside_its_control(writer: Path, tmp_path: Path) -> None:
     for name, lang in (("train", "en"), ("test", "en"), ("test", "th")):
         lines = [f"{row.fields['text']}\t{row.label}\n" for row in rows(24)]
         (tmp_path / f"{name}.{lang}.tsv").write_text("text\tlabel\n" + "".join(lines))
     words = [
-        f"classes={tmp_path}/*.tsv", f"train={tmp_path}/train.en.tsv", f"checkpoint={pretrained}",
+        f"classes={tmp_path}/*.tsv", f"train={tmp_path}/train.en.tsv", f"checkpoint={writer}",
         f"out={tmp_path}/out", "seeds=1", "fit.epochs=1", "fit.batch_rows=24", "search.max_len_b=2",
         "fit.text_to_text=true", "systems=pretrained,random", "search.beam=2",
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The code page of a text whose language is known, told by the letters of its alphabet."""
+"""Find the code page of a text whose language is known: its letters are those of the alphabet of the language."""
 
 from __future__ import annotations
 
