@@ -24,10 +24,19 @@ from xling.text.words.units import count_units, split_units
 _LINES = st.lists(st.text("ab.é中 -/", max_size=130), max_size=30).map("\n".join)
 
 
-@given(st.text() | st.text("a \t\n\r\x0b\x1c\x85\u2028\u3000"))
+_ANY = st.characters(exclude_characters="\x85\xa0")
+
+
+@given(st.text(_ANY) | st.text("a \t\n\r\x0b\x1c\x85\u2028\u3000"))
 def test_paragraphs_are_the_stripped_lines(text: str) -> None:
     lines = [line.strip() for line in text.splitlines()]
     assert paragraphs(text) == "\n".join(line for line in lines if line)
+
+
+@given(st.characters(min_codepoint=0xC2, max_codepoint=0xF4), st.sampled_from("\x85\xa0"), st.text("a \n"))
+def test_bytes_of_letters_that_were_read_as_latin_1_are_no_line_ends(lead: str, byte: str, rest: str) -> None:
+    lines = [line.strip(" ") for line in f"{lead}{byte}{rest}".split("\n")]
+    assert paragraphs(lead + byte + rest) == "\n".join(line for line in lines if line)
 
 
 @given(_LINES)

@@ -32,7 +32,7 @@ def ckpt(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_linked_texts_teach_the_slots_of_words_that_vectors_do_not_know(ckpt: Path, tmp_path: Path) -> None:
     """Every vector is zero. Half of the words are linked, so half of the other language's words can be known."""
-    with publish(tmp_path / "blank", "pretrain static", None) as made:
+    with publish(tmp_path / "blank", "pretrain static", {}) as made:
         cfg = StaticConfig(dim=8, bits=10, sketch=0)
         encoder_files.save_encoder(StaticEncoder(cfg, torch.zeros(1 << cfg.bits, cfg.dim), {}), made.path)
     linked = [
