@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 from pathlib import Path
 
 import pytest
@@ -81,3 +83,14 @@ def test_carriage_returns_before_a_line_end_are_part_of_it(
     path = tmp_path / "a.txt"
     path.write_bytes(data)
     assert list(read_lines(path, Ledger())) == lines
+
+
+@pytest.mark.data
+def test_no_file_of_real_text_is_refused() -> None:
+    """The head of a file decides on its encoding."""
+    names = [
+        path for path in Path(os.environ["XLING_DATA"]).rglob("*") if path.suffix in (".gz", ".txt", ".tsv")
+    ]
+    assert names
+    for path in sorted(names):
+        list(itertools.islice(corpus_reader.read_lines(path), 3))
