@@ -35,6 +35,8 @@ _FASTTEXT_WEIGHT, _NGRAM_WEIGHT = (
 _SOFTNESS = 0.35  # exponent of the n-grams' probabilities
 _FEW_TRAINING_CHARS = 60_000
 _LONG_LINE = 80  # lines over this are tried first, since sorting all lines of a page takes longer
+_UNSURE_SCORE = 0.5  # under this fastText score py3langid may be right about a language that it alone knows
+_SURE_NGRAMS = 0.99  # from this score of the n-grams on, a language that they alone know needs no vote
 _AGREED_SCORE = 0.9  # from this fastText score on, agreement of py3langid is enough
 _NUM_CANDIDATES = 5
 _TEXTS_AT_ONCE = 256
@@ -212,7 +214,7 @@ class Ensemble:
         return self._vote_on_unsure(texts, lid176().ranks(texts))
 
     def _vote_on_unsure(self, texts: Sequence[str], answers: list[Ranking]) -> list[Ranking]:
-        """Return fastText's answers, with a vote for those that are unsure."""
+        """Return fastText's answers, with a vote for those that are unsure, or that only the n-grams can know."""
         asked = [
             i
             for i, (text, ranking) in enumerate(zip(texts, answers, strict=True))
@@ -223,49 +225,74 @@ class Ensemble:
             for i, py3langid_answer in zip(asked, py3langid_rankings([texts[i] for i in asked]), strict=True)
             if not _agree(answers[i], py3langid_answer)
         }
-        owns = _ngram_identifier().ranks([texts[i] for i in seconds])
-        votes = {
-            i: self._vote(answers[i], ngram_ranking, py3langid_answer)
-            for (i, py3langid_answer), ngram_ranking in zip(seconds.items(), owns, strict=True)
-        }
-        return [votes.get(i, fasttext_ranking) for i, fasttext_ranking in enumerate(answers)]
+        near = {i for i, ranking in enumerate(answers) if ranking and _has_unknown_relative(ranking[0][0])}
+        of_ngrams = sorted(near.union(seconds))
+        owns = dict(zip(of_ngrams, _ngram_identifier().ranks([texts[i] for i in of_ngrams]), strict=True))
+        votes = {i: self._vote(answers[i], owns[i], answer) for i, answer in seconds.items()}
+        relatives = {i: owns[i] for i in near if _is_unknown_relative(owns[i], answers[i][0][0])}
+        return [(votes | relatives).get(i, ranking) for i, ranking in enumerate(answers)]
 
     def _vote(self, fasttext_ranking: Ranking, ngram_ranking: Ranking, py3langid_answer: Ranking) -> Ranking:
+        ngram_weight = _ngram_weight(fasttext_ranking, ngram_ranking, py3langid_answer)
         rankings = (
             (_FASTTEXT_WEIGHT, fasttext_ranking),
-            (_ngram_weight(ngram_ranking, py3langid_answer), _soften(ngram_ranking)),
+            (ngram_weight, _soften(ngram_ranking)),
             (1.0, py3langid_answer),
         )
         votes: defaultdict[str, float] = defaultdict(float)
         for weight, ranking in rankings:
             for code, score in ranking:
                 votes[code] += weight * score
-        ranked = sorted(votes.items(), key=lambda vote: (-vote[1], vote[0]))
-        return [(code, min(1.0, vote / self._total_weight(code))) for code, vote in ranked[:_NUM_CANDIDATES]]
+        ranked = sorted(votes.items(), key=lambda vote: (-vote[1], vote[0]))[:_NUM_CANDIDATES]
+        return [(code, min(1.0, vote / self._total_weight(code, ngram_weight > 0))) for code, vote in ranked]
 
     @staticmethod
     @cache
-    def _total_weight(code: str) -> float:
-        """Return the weight of the models that know a language.
+    def _total_weight(code: str, has_ngrams: bool) -> float:
+        """Return the weight of the models that know a language and vote.
 
         A language only known to n-grams can be certain too.
         """
         knows_code = (
             (lid176().langs, _FASTTEXT_WEIGHT),
-            (_ngram_identifier().langs, _NGRAM_WEIGHT),
+            (_ngram_identifier().langs, _NGRAM_WEIGHT if has_ngrams else 0.0),
             (_py3langid_langs(), 1.0),
         )
-        return sum(weight for langs, weight in knows_code if code.partition("_")[0] in langs)
+        known = sum(weight for langs, weight in knows_code if _base_code(code) in langs)
+        return known or _NGRAM_WEIGHT
 
 
-def _ngram_weight(ngram_ranking: Ranking, py3langid_answer: Ranking) -> float:
+@cache
+def _has_unknown_relative(code: str) -> bool:
+    """Return whether the n-grams alone know a near relative of a language, and know little of that itself.
+
+    So Tigrinya is Amharic to fastText and py3langid, which are sure of it.
+    """
+    return _ngram_identifier().knows_little(_base_code(code)) and any(
+        _is_unknown_relative([(lang, 1.0)], code) for lang in _ngram_identifier().langs
+    )
+
+
+def _is_unknown_relative(ngram_ranking: Ranking, code: str) -> bool:
+    """Return whether the n-grams are sure of a language that is near to ``code`` and that no other model knows."""
+    if not ngram_ranking or ngram_ranking[0][1] < _SURE_NGRAMS:
+        return False
+    mine, other = languages.get(ngram_ranking[0][0]), languages.get(code)
+    is_unknown = mine.base not in lid176().langs | _py3langid_langs()
+    return is_unknown and (mine.family, mine.script) == (other.family, other.script)
+
+
+def _ngram_weight(fasttext_ranking: Ranking, ngram_ranking: Ranking, py3langid_answer: Ranking) -> float:
     """Return the weight of the n-gram model: lower if it is unsure, 0 for relatives of languages with little data.
 
-    Where py3langid does not know the language of the n-grams, its answer says nothing against that.
+    Where py3langid does not know the language of the n-grams, its answer says nothing against that. Where it alone
+    knows its own, and is sure, the n-grams say nothing.
     """
     if not ngram_ranking or not py3langid_answer:
         return _NGRAM_WEIGHT
-    (mine, score), other = ngram_ranking[0], py3langid_answer[0][0]
+    (mine, score), (other, other_score) = ngram_ranking[0], py3langid_answer[0]
+    if other in _ONLY_PY3LANGID and other_score >= _AGREED_SCORE and fasttext_ranking[0][1] < _UNSURE_SCORE:
+        return 0.0
     is_close = languages.get(mine).family == languages.get(other).family
     return (
         0.0
