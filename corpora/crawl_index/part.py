@@ -249,17 +249,17 @@ class PartReader:
         return table
 
 
-def refuse_if_none(found: Sequence[Found]) -> None:
+def refuse_if_none(asked: Sequence[Found]) -> None:
     """Raise UserError if no part of the index could be read: the dump or the server is another than was meant."""
-    if found and all(each.fault for each in found):
+    if asked and all(each.fault for each in asked):
         raise UserError(
-            f"{found[0].fault}; none of {len(found)} parts of the index can be read",
+            f"{asked[0].fault}; none of {len(asked)} parts of the index can be read",
             fix="check the dump and base_urls.cc, or run the command again",
         )
 
 
 def raise_if_of_machine(error: BaseException) -> None:
-    """Raise an error of the machine, such as a full disk, which is no damage of what is read."""
+    """Raise an error of the machine, such as a full disk: what is read may be whole."""
     if isinstance(error, OSError) and error.errno is not None:
         raise error
 

@@ -49,17 +49,17 @@ def estimate(
     Raises:
         UserError: the index cannot be read.
     """
-    found: list[Found] = []
+    asked: list[Found] = []
     matches: dict[tuple[str, str], Found] = {}
     readers = {dump: PartReader(reader, folder / dump, wanted) for dump, _, _ in parts}
     with contextlib.suppress(SpentError):
         for dump, name, location in sorted(parts, key=lambda part: drawn(part[1], seed)):
             each = readers[dump].find(name, location)
-            found.append(each)
+            asked.append(each)
             if not each.fault:
                 matches[dump, name] = each
-            if len(found) in (CONNECTIONS, len(parts)):
-                refuse_if_none(found)
+            if len(asked) in (CONNECTIONS, len(parts)):
+                refuse_if_none(asked)
             if sum(len(hits.rows) for hits in matches.values()) >= _ENOUGH_ROWS:
                 break
     pages = sum(len(hits.rows) for hits in matches.values()) * len(parts) // max(1, len(matches))
