@@ -30,7 +30,7 @@ from xling.corpora.sources import records, text, warc, webpage, wiki
 from xling.hub import source
 from xling.models.files import model_folder
 from xling.text.document import Ledger
-from xling.text.files import compressed, dictionary
+from xling.text.files import compressed, delimited, dictionary
 
 GIVEN_UP = "tests/corpora/test_sources.py::test_a_page_that_hides_its_depth_is_given_up"
 UNITS = {
@@ -279,6 +279,12 @@ def cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 dictionary.read_dictionary(tmp_path / "a.tsv")
 
 
+def columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ["text\tb", "habari\tx", "habari" + "\t" * ((1 << 20) - 1), "habari" + "\t" * (1 << 20)]
+    sizes = [len(row.cells or ()) for row in delimited.Rows(iter(lines), "\t")]
+    assert sizes == [2, 2, 1 << 20, 0]
+
+
 def window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packer = zstandard.ZstdCompressor(
         compression_params=zstandard.ZstdCompressionParameters.from_level(1, window_log=20, enable_ldm=True)
@@ -333,6 +339,7 @@ HELD: dict[str, Callable[[Path, pytest.MonkeyPatch], None] | str] = {
     "xling.corpora.crawl_index.thrift.MAX_VALUES": metadata,
     "xling.text.files.compressed.MAX_LINE_BYTES": line,
     "xling.text.files.compressed.MAX_CELL_BYTES": cell,
+    "xling.text.files.delimited.MAX_COLUMNS": columns,
     "xling.text.files.compressed._MEMORY_BYTES": decompressor,
     "xling.text.files.compressed._MAX_WINDOW_BYTES": window,
     "xling.corpora.common.download.MAX_LIST_BYTES": answer,

@@ -100,7 +100,10 @@ def _rows_of(cfg: WatchConfig) -> list[Path]:
     data = data_folder(cfg.data) if cfg.suites else Path()
     named = [suites()[name] for name in cfg.suites]
     every = {each.name: each for suite in named for each in (suite, training_suite(suite))}
-    return [*(path for suite in every.values() for path in files_at(suite, suite.splits, data)), *cfg.fit.files()]
+    return [
+        *(path for suite in every.values() for path in files_at(suite, suite.splits, data)),
+        *cfg.fit.files(),
+    ]
 
 
 def snapshots_of(checkpoints: Sequence[Path]) -> dict[int, Path]:

@@ -80,9 +80,7 @@ def compute_vectors(cfg: TeacherConfig, data: Path, texts: Sequence[str]) -> Flo
         UserError: no such encoder, or it returns something else than one finite vector a text.
     """
     state = "".join(map(manifest.content_digest, teacher_files(cfg)))
-    key = hashlib.sha256(
-        repr((cfg.encoder, state, cfg.langs, cfg.max_texts, manifest.digest(data))).encode()
-    )
+    key = hashlib.sha256(repr((cfg.encoder, state, cfg.langs, cfg.max_texts, manifest.digest(data))).encode())
     folder = data.with_name(f".{data.name}.teacher-{key.hexdigest()[:16]}")
     folder.mkdir(parents=True, exist_ok=True)
     encoder: Encoder | None = None
