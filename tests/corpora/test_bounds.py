@@ -17,7 +17,7 @@ import torch
 import zstandard
 
 from tests.conftest import ROOT
-from tests.corpora.examples import OF_PAIRS, cc_index, packed
+from tests.corpora.examples import EPUB, OF_PAIRS, PAGE, cc_index, packed
 from tests.corpora.reading import TEXTS, read
 from tests.corpora.test_sources import page, record, wet
 from xling.core import languages
@@ -114,6 +114,16 @@ def pairs_of(name: str, tmp_path: Path) -> str:
     for path, content in example.contents().items():
         (tmp_path / path).write_bytes(content)
     return f"{name}:{example.rest.replace('{folder}/', '')}"
+
+
+def test_a_page_of_a_book_is_read_once_under_however_many_names(tmp_path: Path) -> None:
+    forms = ("a.xhtml", "./a.xhtml#1", "../b/a.xhtml", "%61.xhtml")
+    items = "".join(f'<item id="{n}" href="{forms[n % 4]}"/>' for n in range(999))
+    spine = "".join(f'<itemref idref="{n}"/>' for n in range(999))
+    example = {**EPUB, "b/c.opf": f"<package><manifest>{items}</manifest><spine>{spine}</spine></package>"}
+    (tmp_path / "a.epub").write_bytes(packed(example))
+    docs, ledger = read(f"epub:{tmp_path}/*")
+    assert len(docs) == 1 and docs[0].text.count(PAGE[:30]) == 1
 
 
 def office_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
