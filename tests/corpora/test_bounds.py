@@ -122,7 +122,7 @@ def test_a_page_of_a_book_is_read_once_under_however_many_names(tmp_path: Path) 
     spine = "".join(f'<itemref idref="{n}"/>' for n in range(999))
     example = {**EPUB, "b/c.opf": f"<package><manifest>{items}</manifest><spine>{spine}</spine></package>"}
     (tmp_path / "a.epub").write_bytes(packed(example))
-    docs, ledger = read(f"epub:{tmp_path}/*")
+    docs, _ = read(f"epub:{tmp_path}/*")
     assert len(docs) == 1 and docs[0].text.count(PAGE[:30]) == 1
 
 
