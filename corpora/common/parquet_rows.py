@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from xling.core.errors import UserError
-from xling.text.files.compressed import MAX_LINE_BYTES
+from xling.text.files.compressed import MAX_LINE_BYTES, raise_if_of_machine
 
 DAMAGE = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
 _BATCH_ROWS = 64
@@ -68,8 +68,7 @@ def read_rows(
                         yield {name: read(index) for name, read in cells.items()}
                         num_left -= 1
             except DAMAGE as error:
-                if isinstance(error, OSError) and error.errno is not None:
-                    raise
+                raise_if_of_machine(error)
                 for _ in range(num_left):
                     yield None
 
@@ -102,7 +101,7 @@ def _reader(array: pa.Array, max_bytes: int) -> Callable[[int], Any]:
     """Return what reads a cell by its row, so that the cells of a batch do not lie in memory at once."""
     kind = array.type
     if kind in (pa.string(), pa.large_string()) and array.nbytes <= min(max_bytes, _BATCH_ROWS * _LONG_BYTES):
-        with contextlib.suppress(DAMAGE):  # all at once takes half the time
+        with contextlib.suppress(*DAMAGE):  # all at once takes half the time
             return array.to_pylist().__getitem__
     if pa.types.is_dictionary(kind):
         places, read_value = array.indices.to_pylist(), lru_cache(None)(_reader(array.dictionary, max_bytes))

@@ -18,17 +18,9 @@ import polars as pl
 
 from xling.core.progress import Progress
 from xling.corpora.common.ranges import CONNECTIONS, RangeReader, SpentError
-from xling.corpora.crawl_index.part import (
-    DAMAGE,
-    DIGEST,
-    SCHEMA,
-    Found,
-    PartReader,
-    Wanted,
-    raise_if_of_machine,
-    refuse_if_none,
-)
+from xling.corpora.crawl_index.part import DAMAGE, DIGEST, SCHEMA, Found, PartReader, Wanted, refuse_if_none
 from xling.corpora.crawl_index.selection import drawn
+from xling.text.files.compressed import raise_if_of_machine
 
 T = TypeVar("T")
 LOST_ROWS = "rows in missing or damaged row groups of the index"

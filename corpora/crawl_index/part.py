@@ -22,6 +22,7 @@ from xling.core.output import sealed
 from xling.corpora.common.ranges import DamagedAnswerError, MissingError, RangeReader
 from xling.corpora.crawl_index.joined import Piece, joined, read_pieces
 from xling.corpora.crawl_index.parquet_pages import MAGIC, MAX_FOOTER_BYTES, TAIL_BYTES, Chunk, Footer, Pages
+from xling.text.files.compressed import raise_if_of_machine
 
 if TYPE_CHECKING:
     from jaxtyping import Int8, Int64
@@ -256,12 +257,6 @@ def refuse_if_none(asked: Sequence[Found]) -> None:
             f"{asked[0].fault}; none of {len(asked)} parts of the index can be read",
             fix="check the dump and base_urls.cc, or run the command again",
         )
-
-
-def raise_if_of_machine(error: BaseException) -> None:
-    """Raise an error of the machine, such as a full disk: what is read may be whole."""
-    if isinstance(error, OSError) and error.errno is not None:
-        raise error
 
 
 def _short(column: str) -> str:
