@@ -21,7 +21,8 @@ from xling.eval import systems
 from xling.eval.analysis import measures
 from xling.eval.kinds import nearest_neighbours
 from xling.eval.report.why import COLUMNS, MEASURES_BY_LAYER, MEASURES_OF_TWO, TABLES_FILE, Row, figures, mean
-from xling.eval.rows.suite import Example, Suite, data_folder, files_at, languages_at, load, suites
+from xling.eval.rows.protocols import files_at
+from xling.eval.rows.suite import Example, Suite, data_folder, languages_at, load, suites
 from xling.eval.run import plan
 from xling.eval.run.settings import EvalConfig
 from xling.eval.scores import score_file

@@ -12,7 +12,7 @@ import csv
 import hashlib
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
@@ -408,17 +408,6 @@ def languages_at(suite: Suite, split: str, data: Path) -> list[str]:
     langs.discard(suite.pivot)
     order = {lang: i for i, lang in enumerate((*suite.languages, *suite.extra))}
     return sorted(langs, key=lambda lang: (order.get(lang, len(order)), lang))
-
-
-def files_at(suite: Suite, splits: Iterable[str], data: Path, langs: Collection[str] = ()) -> list[Path]:
-    """Return the files with the rows of some splits in the data folder, of ``langs`` or of all languages."""
-    return [
-        path
-        for split in splits
-        for lang in languages_at(suite, split, data)
-        if not langs or lang in langs
-        for path in suite.paths(lang, split, data)
-    ]
 
 
 def _found_languages(suite: Suite, split: str, data: Path) -> set[str]:
