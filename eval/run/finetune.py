@@ -182,7 +182,7 @@ def check(cfg: FinetuneConfig) -> None:
             )
     trackers.check(cfg.log)
     _check_settings(cfg, chosen)
-    for path in _texts(cfg):
+    for path in cfg.fit.files():
         manifest.digest(path)  # says which is missing
     if manifest.is_finished(cfg.out, STAGE, replace(cfg, out=Path(), log="none"), _inputs(cfg, chosen, data)):
         return
@@ -218,9 +218,4 @@ def _inputs(cfg: FinetuneConfig, chosen: Sequence[Suite], data: Path) -> list[Pa
         for path in suite.paths(cfg.source, split, data)
         if path.is_file()
     ]
-    return list(dict.fromkeys([cfg.checkpoint, *rows, *_texts(cfg)]))
-
-
-def _texts(cfg: FinetuneConfig) -> list[Path]:
-    """Return the dictionaries and texts that a fine-tuning reads beside its rows."""
-    return [Path(name) for name in (*cfg.fit.switch.values(), cfg.fit.old_text, cfg.fit.adversary) if name]
+    return list(dict.fromkeys([cfg.checkpoint, *rows, *cfg.fit.files()]))
