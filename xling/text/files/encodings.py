@@ -307,11 +307,13 @@ def _is_utf7(head: bytes) -> bool:
     texts = [_of_base64(match[1]) for match in sequences]
     scripts = [{unicodedata.name(char, "").split()[0] for char in text if char.isalpha()} for text in texts]
     follow_letter = [head[match.start() - 1 : match.start()].isalpha() for match in sequences]
-    others = (found for found, behind in zip(scripts, follow_letter, strict=True) if not behind)
+    others = (
+        scripts_of_text for scripts_of_text, behind in zip(scripts, follow_letter, strict=True) if not behind
+    )
     by_chance = _SCRIPTS_OF_MANY_LETTERS.difference(*others)
     texts = [
-        "" if behind and found and found <= by_chance else text
-        for text, found, behind in zip(texts, scripts, follow_letter, strict=True)
+        "" if behind and scripts_of_text and scripts_of_text <= by_chance else text
+        for text, scripts_of_text, behind in zip(texts, scripts, follow_letter, strict=True)
     ]
     in_words = sum(
         (text.isalpha() and behind) or (match[0].endswith(b"-") and text in _MARKS_OF_PRINT)
