@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
+from unicodedata import normalize
 
 import yaml
 
@@ -348,9 +349,11 @@ def _label_lines(
         lines.append("labels are numbers: each is a class of its own, not a value on a scale")
     if train and (unlearned := [label for label in labels if not train[label]]):
         lines.append(f"not in the training rows, so never answered: {', '.join(unlearned[:MAX_NAMED])}")
-    lower = Counter(label.lower() for label in labels)
-    if alike := [label for label in labels if lower[label.lower()] > 1]:
-        lines.append(f"labels that differ by case alone: {', '.join(alike)}")
+    plain = {
+        label: " ".join(normalize("NFKC", label.replace("_", " ")).casefold().split()) for label in labels
+    }
+    if alike := [label for label in labels if [*plain.values()].count(plain[label]) > 1]:
+        lines.append(f"labels that differ by case, blanks or the form of accents alone: {', '.join(alike)}")
     return lines + _doubtful_lines(labels, total)
 
 
