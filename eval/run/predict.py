@@ -16,7 +16,7 @@ from xling.core.errors import UserError
 from xling.core.output.command_result import Answer, JsonLines, Rows, as_json, tell
 from xling.core.output.manifest import write_atomic
 from xling.core.progress import Progress
-from xling.core.settings.codes import Lang
+from xling.core.settings.codes import Lang, code_of
 from xling.eval.kinds.base import KINDS, Example, Kind
 from xling.eval.rows import own_formats
 from xling.eval.rows.own_columns import LABEL, TAG, Reading
@@ -134,7 +134,7 @@ class Labeller:
             rows: the cells of each row by column; a text in place of words is split at blanks and punctuation.
             lang: language of the texts.
         """
-        code = languages.get(lang).code
+        code = languages.get(code_of(lang)).code
         examples = [
             Example(str(i), self._kind.row_of_cells(_with_words(row), i)[0], None)
             for i, row in enumerate(rows)
