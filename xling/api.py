@@ -141,7 +141,8 @@ class Model:
         with tempfile.TemporaryDirectory() as scratch:
             if rows is not None:
                 file = Path(
-                    scratch if out is None else f"{out}.rows", f"{languages.get(code_of(lang)).code}.test.jsonl"
+                    scratch if out is None else f"{out}.rows",
+                    f"{languages.get(code_of(lang)).code}.test.jsonl",
                 )
                 settings[rows_in_memory.write(rows, file)] = file
             folder = Path(out) if out is not None else Path(scratch) / "eval"

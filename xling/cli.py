@@ -119,7 +119,8 @@ def watched(words: Sequence[str]) -> contextlib.AbstractContextManager[object]:
 
 def _discard_output() -> None:
     """Discard buffered output for a closed or full standard output, so that exit does not fail on it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with contextlib.suppress(OSError):  # too many open files
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextlib.contextmanager

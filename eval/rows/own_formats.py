@@ -139,8 +139,14 @@ def _json_rows(
             raise UserError(f"{path}:{number}: not a JSON object", '{"text": ..., "label": ...} on each line')
     facts, unread = "", list(map(str, records[0][1]))
     if TAG in reading.wanted and not reading.columns and has_spans(records[0][1]):
-        records = [(number, words_of_spans(path, number, record)) for number, record in records]
+        kept = [each for each in records if each[1].get("answer", "accept") == "accept"]  # Prodigy's
         facts, unread = ", words of a text and its spans, split at blanks, punctuation and ends of spans", []
+        facts += f", {len(records) - len(kept)} rows that were not accepted left out" * (
+            len(kept) < len(records)
+        )
+        records = [(number, words_of_spans(path, number, record)) for number, record in kept]
+        if not records:
+            raise UserError(f"{path}: no row has the answer accept", fix="give a file with accepted rows")
     keys = columns_by_name(path, list(map(str, records[0][1])), reading, langs)
     rows: list[OwnRow] = []
     for number, record in records:

@@ -45,6 +45,18 @@ def test_spans_of_a_text_are_words_with_tags(tmp_path: Path, record: dict[str, A
     assert [(row.fields["tokens"], row.label) for row in rows_of(suite, "es")] == [(WORDS, TAGS)] * 2
 
 
+def test_rows_that_prodigy_has_not_accepted_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {"text": TEXT, "spans": [{"start": 0, "end": 3, "label": "PER"}]}
+    lines = [json.dumps(row | {"answer": answer}) + "\n" for answer in ("accept", "reject", "ignore")]
+    suite = suite_of("tags", written(tmp_path, "es.test.jsonl", "".join(lines)))
+    assert len(rows_of(suite, "es")) == 1
+    assert "2 rows that were not accepted left out" in capsys.readouterr().err
+    with pytest.raises(UserError, match="no row has the answer accept"):
+        suite_of("tags", written(tmp_path, "es.test.jsonl", lines[1]))
+
+
 @pytest.mark.parametrize(
     ("record", "said"),
     [
