@@ -22,7 +22,6 @@ import yaml
 from xling.core import languages
 from xling.core.errors import UserError, unknown
 from xling.core.output import digests, manifest
-from xling.core.output.command_result import tell
 from xling.core.output.manifest import write_atomic
 from xling.core.settings.config import from_dict, read_yaml, to_dict
 from xling.eval.kinds.base import KINDS, Example
@@ -42,6 +41,7 @@ from xling.eval.rows.own_files import (
 )
 from xling.eval.rows.suite import OWN_SUITES, Suite, data_folder, suites
 from xling.eval.rows.tag_schemes import iob2_of, scheme_of
+from xling.eval.rows.wikiann import tell_once
 
 DEFINITION = "own.yaml"
 MAX_NAMED = 60
@@ -119,7 +119,7 @@ def with_own_suite(
                 f"source={source}", ", ".join(sorted(langs)), "name the language of the training rows"
             )
         (changed["source"],) = langs
-        _tell_once(f"source={changed['source']}: the language of the training rows")
+        tell_once(f"source={changed['source']}: the language of the training rows")
     return replace(cfg, **changed)
 
 
@@ -169,18 +169,8 @@ def define(own: OwnFiles, source: str, split: str, known_labels: tuple[str, ...]
     suite, told = _defined(
         json.dumps(to_dict(own), sort_keys=True), kinds[0], tuple(files.items()), tuple(stats), known_labels
     )
-    _tell_once(told)
+    tell_once(told)
     return suite
-
-
-_TOLD: set[str] = set()
-"""What has been printed: a command defines its suite when it checks its settings and again when it runs."""
-
-
-def _tell_once(text: str) -> None:
-    if text not in _TOLD:
-        _TOLD.add(text)
-        tell(text)
 
 
 @lru_cache(maxsize=64)

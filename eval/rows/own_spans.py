@@ -53,8 +53,7 @@ def words_of_spans(path: Path, number: int, record: Mapping[str, Any]) -> dict[s
         UserError: no text or spans, several annotations, a span outside of the text or in another one.
     """
     text, spans = _text_and_spans(record)
-    problem = "no text with a list of spans" if spans is None else ""
-    last = 0
+    problem, last = "no text with a list of spans" if spans is None else "", 0
     tagged: list[tuple[str, str]] = []
     for begin, end, name, named in [*sorted(spans or ()), (len(text), len(text), "", "")]:
         if begin < last or end > len(text) or (name and not text[begin:end].strip()):
@@ -65,39 +64,34 @@ def words_of_spans(path: Path, number: int, record: Mapping[str, Any]) -> dict[s
         tagged += [(w, f"{'I' if n else 'B'}-{name}") for n, w in enumerate(words_of(text[begin:end]))]
         last = end
     if problem:
-        raise UserError(
-            f"{path}:{number}: {problem}",
-            "one text, and spans of it that do not overlap",
-            "correct the line, or keep one layer of the names",
-        )
+        raise UserError(f"{path}:{number}: {problem}", "one text, and spans of it that do not overlap")
     return {"tokens": [word for word, _ in tagged], "tags": [tag for _, tag in tagged]}
 
 
 def _text_and_spans(record: Mapping[str, Any]) -> tuple[str, list[Span] | None]:
     """Return the text of a record and its spans; None without spans, or with two annotations."""
     data = record.get("data")
-    inner = {**record, **data} if isinstance(data, dict) else dict(record)
+    inner = {**record, **(data if isinstance(data, dict) else {})}
     text = next((inner[name] for name in _TEXTS if isinstance(inner.get(name), str)), "")
     annotations = inner.get("annotations")
     if isinstance(annotations, list) and all(isinstance(e, dict) and "result" in e for e in annotations):
-        results = annotations[0]["result"] if len(annotations) == 1 else None
-        inner["annotations"] = results and [each.get("value") for each in results]
+        inner["annotations"] = len(annotations) == 1 and [e.get("value") for e in annotations[0]["result"]]
     found = [_spans(value) for name, value in inner.items() if name not in _NO_SPANS]
-    return text, max((spans for spans in found if spans is not None), key=len, default=None) if text else None
+    return text, max((each for each in found if each is not None), key=len, default=None) if text else None
 
 
 def _spans(value: Any) -> list[Span] | None:
     """Return the spans in a field; None if it has something else."""
-    if not isinstance(value, list):
-        return None
     spans: list[Span] = []
-    for each in value:
+    for each in value if isinstance(value, list) else [None]:
+        parts = each
         if isinstance(each, dict):
-            types = each.get("labels", each.get("label", each.get("type")))
-            name = types[0] if isinstance(types, list) and len(types) == 1 else types
-            begin, end = (each.get(side, each.get(f"{side}_offset")) for side in ("start", "end"))
-            each = [begin, end, name, str(each.get("text", ""))]
-        if not isinstance(each, list) or [type(part) for part in each[:3]] != [int, int, str]:
+            names = each.get("labels", each.get("label", each.get("type")))
+            name = names[0] if isinstance(names, list) and len(names) == 1 else names
+            ends = (each.get(side, each.get(f"{side}_offset")) for side in ("start", "end"))
+            parts = [*ends, name, str(each.get("text", ""))]
+        if not isinstance(parts, list) or [type(part) for part in parts[:3]] != [int, int, str]:
             return None
-        spans.append((each[0], each[1], each[2], each[3] if len(each) > 3 else ""))
+        begin, end, name, named = (*parts, "")[:4]
+        spans.append((begin, end, name, named))
     return spans

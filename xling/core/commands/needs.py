@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from xling.core.commands.inputs import HUB_PREFIX
+from xling.core.commands.inputs import HUB_PREFIX, texts_in
 from xling.core.commands.pipeline import Pipeline
 from xling.core.commands.runner import STAGES, load
 from xling.core.errors import UserError
@@ -121,8 +121,8 @@ def inputs_of(stage: str, cfg: Any) -> Iterator[tuple[str, str]]:
     """Yield setting and path of each file or folder that the settings of a stage name as an input."""
     found: dict[tuple[str, str], None] = {}
     for setting in (*STAGES[stage].reads.split(), *_FOLDERS):
-        found |= dict.fromkeys((setting, text) for _, text in _texts(getattr(cfg, setting, None), setting))
-    for setting, text in _texts(cfg, ""):
+        found |= dict.fromkeys((setting, text) for _, text in texts_in(getattr(cfg, setting, None)) if text)
+    for setting, text in texts_in(cfg, "", _PATHS):
         uri = _LOCAL_URI.fullmatch(text)
         if setting == "source" and uri:
             found |= dict.fromkeys((setting, part) for part in uri[1].split("+"))
@@ -132,21 +132,6 @@ def inputs_of(stage: str, cfg: Any) -> Iterator[tuple[str, str]]:
         path = text.rpartition("=")[2].removeprefix(HUB_PREFIX)
         if text.rpartition("=")[2] == path or path.startswith(("/", "./", "../")):
             yield setting, path
-
-
-def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
-    """Yield the texts and paths in settings at any depth, each with the setting that it belongs to."""
-    if isinstance(value, (str, Path)) and str(value):
-        yield name, str(value)
-    elif dataclasses.is_dataclass(value):
-        for field in dataclasses.fields(value):
-            yield from _texts(getattr(value, field.name), field.name)
-    elif isinstance(value, Mapping):
-        for key, each in value.items():
-            yield from _texts(each, str(key) if key in _PATHS else name)
-    elif isinstance(value, (tuple, list)):
-        for each in value:
-            yield from _texts(each, name)
 
 
 def _is_there(path: str, configs: Mapping[str, Any]) -> bool:
