@@ -198,7 +198,7 @@ def _given(key: str, text: str) -> dict[str, Any]:
     except UserError:
         if key.partition(".")[0] not in ("constraint", "sbatch", "srun") and not text.startswith("[ "):
             raise
-        return functools.reduce(lambda value, name: {name: value}, reversed(key.split(".")), text)  # type: ignore[arg-type,return-value]
+        return functools.reduce(lambda value, name: {name: value}, reversed(key.split(".")), text)  # type: ignore[arg-type]
 
 
 def read_site(path: str = "") -> Site:

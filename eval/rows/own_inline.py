@@ -81,7 +81,7 @@ def rows_of_lists(path: Path, table: OwnTable) -> OwnTable:
     """Return the sentences of a table whose cells are lists of words and of tags.
 
     Raises:
-        UserError: a cell is no list, or a sentence has more words than tags.
+        UserError: a cell is not a list, or a sentence has more words than tags.
     """
     rows: list[OwnRow] = []
     for row in table.rows:

@@ -76,8 +76,8 @@ def _text_and_spans(record: Mapping[str, Any]) -> tuple[str, list[Span] | None]:
     annotations = inner.get("annotations")
     if isinstance(annotations, list) and all(isinstance(e, dict) and "result" in e for e in annotations):
         inner["annotations"] = len(annotations) == 1 and [e.get("value") for e in annotations[0]["result"]]
-    found = [_spans(value) for name, value in inner.items() if name not in _NO_SPANS]
-    return text, max((each for each in found if each is not None), key=len, default=None) if text else None
+    by_field = [_spans(value) for name, value in inner.items() if name not in _NO_SPANS]
+    return text, max((each for each in by_field if each is not None), key=len, default=None) if text else None
 
 
 def _spans(value: Any) -> list[Span] | None:

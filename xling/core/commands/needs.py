@@ -119,16 +119,16 @@ def missing_inputs(pipeline: Pipeline, configs: Mapping[str, Any]) -> dict[str, 
 
 def inputs_of(stage: str, cfg: Any) -> Iterator[tuple[str, str]]:
     """Yield setting and path of each file or folder that the settings of a stage name as an input."""
-    found: dict[tuple[str, str], None] = {}
+    inputs: dict[tuple[str, str], None] = {}
     for setting in (*STAGES[stage].reads.split(), *_FOLDERS):
-        found |= dict.fromkeys((setting, text) for _, text in texts_in(getattr(cfg, setting, None)) if text)
+        inputs |= dict.fromkeys((setting, text) for _, text in texts_in(getattr(cfg, setting, None)) if text)
     for setting, text in texts_in(cfg, "", _PATHS):
         uri = _LOCAL_URI.fullmatch(text)
         if setting == "source" and uri:
-            found |= dict.fromkeys((setting, part) for part in uri[1].split("+"))
+            inputs |= dict.fromkeys((setting, part) for part in uri[1].split("+"))
         elif setting in _PATHS and "/" in text and not _SCHEME.match(text):
-            found[setting, text] = None
-    for setting, text in found:
+            inputs[setting, text] = None
+    for setting, text in inputs:
         path = text.rpartition("=")[2].removeprefix(HUB_PREFIX)
         if text.rpartition("=")[2] == path or path.startswith(("/", "./", "../")):
             yield setting, path
