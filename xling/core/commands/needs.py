@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import glob
+import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from xling.core.commands.runner import STAGES, load
 from xling.core.errors import UserError
 from xling.core.output.command_result import Answer, tell
 from xling.core.settings import unused
+from xling.core.settings.config import to_dict
 
 _SITE = "xling.slurm.resources:read_site"
 _FOLDERS = ("data", "corpora")
@@ -149,6 +151,15 @@ def _is_made(path: Any, configs: Mapping[str, Any]) -> bool:
         absolute.is_relative_to(out) or (out.is_relative_to(absolute) and not absolute.exists())
         for out in outs
     )
+
+
+def settings_of(pipeline: Pipeline, configs: Mapping[str, Any]) -> Answer:
+    """Return the stage and the settings of each step, as ``xling config run NAME`` prints them."""
+    facts = {
+        name: {"stage": step.stage, "after": step.after, "config": to_dict(configs[name])}
+        for name, step in pipeline.steps.items()
+    }
+    return Answer(json.dumps(facts, indent=1, ensure_ascii=False), facts)
 
 
 def outline(pipeline: Pipeline, configs: Mapping[str, Any]) -> Answer:
