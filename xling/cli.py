@@ -121,7 +121,8 @@ def watched(words: Sequence[str]) -> contextlib.AbstractContextManager[object]:
 
 def _discard_output() -> None:
     """Discard buffered output for a closed or full standard output, so that exit does not fail on it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with contextlib.suppress(OSError):  # too many open files
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextlib.contextmanager
@@ -451,7 +452,7 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False, goal: 
         goal: ``run``; ``outline`` and ``config`` say what would run.
     """
     from xling.core.commands import pipeline
-    from xling.core.commands.needs import missing_inputs, outline, with_what_is_there
+    from xling.core.commands.needs import missing_inputs, outline, settings_of, with_what_is_there
     from xling.core.commands.parallel_steps import run_steps
 
     refuse_blanks(words)
@@ -470,15 +471,7 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False, goal: 
     refuse_slurm_settings(launch)
     plan, configs = pipeline.merge_pipelines(plans)
     if goal == "config":
-        settings = {
-            name: {
-                "stage": plan.steps[name].stage,
-                "after": plan.steps[name].after,
-                "config": config.to_dict(cfg),
-            }
-            for name, cfg in configs.items()
-        }
-        return Answer(json.dumps(settings, indent=1, ensure_ascii=False), settings)
+        return settings_of(plan, configs)
     if goal == "run" or not missing_inputs(plan, configs):
         plan, configs = with_what_is_there(plan, configs)
     if goal == "outline":
