@@ -480,7 +480,7 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False, goal: 
         answers[name] = values_of(result) if as_json else None
         if not as_json:
             show(result, as_json)
-    closing.note_end(plan.steps[last].stage, configs[last], b"", time.monotonic() - started_at)
+    closing.note_end(plan.steps[last].stage, configs[last], b"", time.monotonic() - started_at, plan.next)
     return answers
 
 

@@ -116,7 +116,7 @@ def run(cfg: ReportConfig) -> Answer:
                 (out.path / name).write_text(text, encoding="utf-8")
             out.counts["scores"] = len(report.scores)
     written_files = [f"{cfg.out / name}" for name in ("report.html", "report.md", "report.tex")]
-    text = (cfg.out / "report.md").read_text(encoding="utf-8").split("\n## Transfer\n")[0]
+    text = "\n## ".join((cfg.out / "report.md").read_text(encoding="utf-8").split("\n## ")[:2])
     summary_data = {
         "written": sorted(str(p) for p in cfg.out.iterdir()),
         "scores": [asdict(s) for s in artifacts.merged_scores(runs)[0]],

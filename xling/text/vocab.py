@@ -265,9 +265,15 @@ def _train(cfg: VocabConfig, out: Path, sentences: Iterator[str], required: str)
             minloglevel=2,
         )
     except RuntimeError as error:
+        if most := re.search(r"set it to a value <= (\d+)", str(error)):
+            raise UserError(
+                f"size={cfg.size}: the text has too few words for so many pieces",
+                f"at most size={most[1]}",
+                f"size={most[1]}, or give more text",
+            ) from None
         raise UserError(
             f"SentencePiece could not make {cfg.size} pieces: {' '.join(str(error).split())}",
-            fix="set a smaller size=, or give more text",
+            fix="set another size=, or give more text",
         ) from None
     model = proto.ModelProto.FromString(written.getvalue())
     _round_scores(model)

@@ -54,7 +54,7 @@ def _published(out: Path) -> Path | None:
     return next((path for path in (out, out / "tables", out / "overview") if manifest.stage_of(path)), None)
 
 
-def closing_line(stage: str, cfg: Any, before: bytes, seconds: float) -> str:
+def closing_line(stage: str, cfg: Any, before: bytes, seconds: float, following: str = "") -> str:
     """Return the closing line of a stage; empty for one that has published nothing.
 
     Args:
@@ -62,12 +62,13 @@ def closing_line(stage: str, cfg: Any, before: bytes, seconds: float) -> str:
         cfg: its settings.
         before: `state_of` the output before the run.
         seconds: how long it ran.
+        following: the next command, where it is not that of the stage.
     """
     out = output_of(stage, getattr(cfg, "out", ""), getattr(cfg, "lang", ""))
     after = state_of(out)
     if out is None or not after:
         return ""
-    following = next_command(stage, cfg, out)
+    following = following or next_command(stage, cfg, out)
     then = f"; next: {following}" if following else ""
     if after == before:
         return f"xling {stage}: {out} was finished already, nothing was to do{then}"
@@ -80,9 +81,9 @@ def closing_line(stage: str, cfg: Any, before: bytes, seconds: float) -> str:
 _lines: list[str] = []
 
 
-def note_end(stage: str, cfg: Any, before: bytes, seconds: float) -> None:
+def note_end(stage: str, cfg: Any, before: bytes, seconds: float, following: str = "") -> None:
     """Keep the closing line of a stage until its answer is printed; arguments as of `closing_line`."""
-    if not silence.is_quiet() and (line := closing_line(stage, cfg, before, seconds)):
+    if not silence.is_quiet() and (line := closing_line(stage, cfg, before, seconds, following)):
         _lines.append(line)
 
 

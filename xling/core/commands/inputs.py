@@ -99,10 +99,11 @@ def is_model(folder: Path) -> bool:
 def check_model(folder: Path) -> None:
     """Raise UserError for a folder that has no model of ours, or one that was cut off."""
     if folder.exists() and not is_model(folder):
+        inside = next(filter(is_model, sorted(folder.glob("*/"))), None)
         raise UserError(
             f"no checkpoint at {folder}",
             f"a directory with {' or '.join(MODEL_FILES)}",
-            "run `xling pretrain` or `xling finetune` first",
+            f"give the model in it: {inside}" if inside else "run `xling pretrain` or `xling finetune` first",
         )
     for name in MODEL_FILES:
         check_weights_file(folder / name)
