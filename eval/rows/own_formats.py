@@ -237,6 +237,13 @@ def _tagged(path: Path, numbered: Sequence[tuple[int, str]], reading: Reading) -
             "a blank line after each sentence",
             "put blank lines in, or name a column that numbers the sentences: sentence_id word tag",
         )
+    is_text = [any(c.count(" ") > 2 for c in pair) for row in rows for pair in zip(*row.cells.values(), strict=True)]
+    if 2 * sum(is_text) > len(is_text):
+        raise UserError(
+            f"{path}: most lines hold whole texts",
+            "a word and its tag on each line",
+            "a class for each text is classes=, two texts pairs=; columns.tag=NUMBER names another column",
+        )
     rows, num_quoted = (rows, 0) if is_conllu else _without_quotes(rows)
     facts = [
         f"{width} columns by {delimiter or ('tabs' if by_tabs else 'blanks')}",
