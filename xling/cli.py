@@ -476,11 +476,13 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False, goal: 
         extras.require(STAGES[step.stage].extra, f"xling {step.stage}")
     answers: dict[str, Any] = {}
     last, started_at = list(configs)[-1], time.monotonic()
+    stage, cfg = plan.steps[last].stage, configs[last]
+    before = closing.state_of(closing.output_of(stage, getattr(cfg, "out", ""), getattr(cfg, "lang", "")))
     for name, result in run_steps(plan, configs, plan.steps_at_once, int(launch["workers"])):
         answers[name] = values_of(result) if as_json else None
         if not as_json:
             show(result, as_json)
-    closing.note_end(plan.steps[last].stage, configs[last], b"", time.monotonic() - started_at, plan.next)
+    closing.note_end(stage, cfg, before, time.monotonic() - started_at, plan.next)
     return answers
 
 

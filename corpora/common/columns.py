@@ -96,7 +96,7 @@ def _positions(
             raise UserError(
                 f"{uri} has no column {', '.join(missing)}, or several",
                 f"columns {', '.join(header)}"[:300],
-                "".join(f"did you mean {near!r}?" for near in nearest(missing[0], lowered, 1)),
+                "".join(f"did you mean {header[lowered.index(n)]}?" for n in nearest(missing[0], lowered, 1)),
             )
         return [lowered.index(name) for name in wanted], True
     if positions := guess(header):

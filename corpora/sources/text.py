@@ -87,7 +87,9 @@ def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Docume
 def _is_table(name: str, texts: list[str]) -> bool:
     """Return whether a file is called a table, or has the same number of tabs, at least one, on all lines."""
     num_tabs = {line.count("\t") for line in texts}
-    return bool(_CALLED_TABLE.search(name)) or (len(texts) >= _MIN_CUES and len(num_tabs) == 1 and num_tabs != {0})
+    return bool(_CALLED_TABLE.search(name)) or (
+        len(texts) >= _MIN_CUES and len(num_tabs) == 1 and num_tabs != {0}
+    )
 
 
 def _is_ended(line: str) -> bool:

@@ -81,7 +81,11 @@ def test_a_pipeline_says_what_comes_after_it(
     (tmp_path / "p.yaml").write_text(
         f"vars: {{out: {tmp_path}}}\nnext: xling doctor ${{out}}\nsteps: {{raw: {step}}}\n"
     )
-    assert run(capsys, "run", f"{tmp_path}/p.yaml").endswith(f" s; next: xling doctor {tmp_path}")
+    words = ("run", f"{tmp_path}/p.yaml")
+    assert re.fullmatch(rf"xling toyworld: made .* s; next: xling doctor {tmp_path}", run(capsys, *words))
+    assert run(capsys, *words).endswith(
+        f" was finished already, nothing was to do; next: xling doctor {tmp_path}"
+    )
 
 
 @pytest.mark.parametrize("path", [path for path in recipes().values() if "\nnext: " in path.read_text()])

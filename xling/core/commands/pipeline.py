@@ -127,9 +127,7 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
         raise UserError(f"{path}: {STEPS_AT_ONCE}={file.steps_at_once}", "a whole number from 1")
     filled = substitute({**steps, "": {"next": file.next}}, {"scale": scale, **variables}, path)
     following = filled.pop("")["next"]
-    resolved = {
-        name: config.from_dict(Step, step, f"{path}: step {name!r}") for name, step in filled.items()
-    }
+    resolved = {name: config.from_dict(Step, step, f"{path}: step {name!r}") for name, step in filled.items()}
     if not resolved:
         raise UserError(f"{path} has no steps", "steps: NAME: {stage: STAGE, config: {...}}")
     for step in resolved.values():

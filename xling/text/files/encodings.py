@@ -264,7 +264,9 @@ def refuse_other_files(head: bytes, path: Path) -> None:
         raise UserError(
             f"{path} is {kind}, not text",
             "a text file in UTF-8, plain or packed by gzip, xz, zstd or bzip2",
-            "unpack it, or save it as text or, of a spreadsheet, CSV" if is_packed else "save it as text or CSV",
+            "unpack it, or save it as text or, of a spreadsheet, CSV"
+            if is_packed
+            else "save it as text or CSV",
         )
     if encoding := unmarked_utf(head[:_SAMPLE_BYTES]) or _seven_bits(head[:_SAMPLE_BYTES]):
         raise refusal(path, encoding)
