@@ -385,8 +385,7 @@ def execute(name: str, cfg: Any, launch: dict[str, str]) -> Any:
     if launch["cluster"] == "local" or is_dry:
         if not is_dry:
             refuse_slurm_settings(launch)
-        out = closing.output_of(name, getattr(cfg, "out", ""), getattr(cfg, "lang", ""))
-        before, started_at = closing.state_of(out), time.monotonic()
+        before, started_at = closing.state_of(name, cfg), time.monotonic()
         result = run_local(name, cfg, int(launch["workers"]))
         closing.note_end(name, cfg, before, time.monotonic() - started_at)
         return result
@@ -475,9 +474,9 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False, goal: 
     for step in plan.steps.values():
         extras.require(STAGES[step.stage].extra, f"xling {step.stage}")
     answers: dict[str, Any] = {}
-    last, started_at = list(configs)[-1], time.monotonic()
-    stage, cfg = plan.steps[last].stage, configs[last]
-    before = closing.state_of(closing.output_of(stage, getattr(cfg, "out", ""), getattr(cfg, "lang", "")))
+    last, cfg = list(configs.items())[-1]
+    stage = plan.steps[last].stage
+    before, started_at = closing.state_of(stage, cfg), time.monotonic()
     for name, result in run_steps(plan, configs, plan.steps_at_once, int(launch["workers"])):
         answers[name] = values_of(result) if as_json else None
         if not as_json:
