@@ -237,10 +237,8 @@ def _tagged(path: Path, numbered: Sequence[tuple[int, str]], reading: Reading) -
             "a blank line after each sentence",
             "put blank lines in, or name a column that numbers the sentences: sentence_id word tag",
         )
-    is_text = [
-        any(c.count(" ") > 2 for c in pair) for row in rows for pair in zip(*row.cells.values(), strict=True)
-    ]
-    if 2 * sum(is_text) > len(is_text):
+    cells = [cell for row in rows for column in row.cells.values() for cell in column]
+    if 4 * sum(cell.count(" ") > 2 for cell in cells) > len(cells):
         raise UserError(
             f"{path}: most lines hold whole texts",
             "a word and its tag on each line",

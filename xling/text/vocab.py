@@ -265,15 +265,12 @@ def _train(cfg: VocabConfig, out: Path, sentences: Iterator[str], required: str)
             minloglevel=2,
         )
     except RuntimeError as error:
-        if most := re.search(r"set it to a value <= (\d+)", str(error)):
-            raise UserError(
-                f"size={cfg.size}: the text has too few words for so many pieces",
-                f"at most size={most[1]}",
-                f"size={most[1]}, or give more text",
-            ) from None
+        most = re.search(r"set it to a value <= (\d+)", str(error))
         raise UserError(
-            f"SentencePiece could not make {cfg.size} pieces: {' '.join(str(error).split())}",
-            fix="set another size=, or give more text",
+            f"size={cfg.size}: SentencePiece could not make so many pieces"
+            + ("" if most else f": {' '.join(str(error).split())}"),
+            f"at most size={most[1]} for this text" if most else "",
+            f"size={most[1] if most else '...'}, or give more text",
         ) from None
     model = proto.ModelProto.FromString(written.getvalue())
     _round_scores(model)
