@@ -136,7 +136,7 @@ def test_recipe_is_found_by_path_and_overridden(xling: Xling, tmp_path: Path) ->
         ("vocab absent.yaml", r"no recipe at absent.yaml"),
         ("vocab out=x corpora.sww=a.txt", r"unknown language 'sww'"),
         ("vocab out=x corpora={}", r"no text to learn a vocabulary from"),
-        ("vocab out=x workers=0", r"workers=0; valid: a whole number from 1"),
+        ("vocab out=x workers=0", r"workers=0; valid: a whole number from 1, or auto"),
         ("vocab out=x workers=x", r"workers=x"),
         ("vocab out=x cluster=slurmm", r"unknown cluster 'slurmm'.*'slurm'"),
         ("binarize vocab=v out=o", r"nothing to binarize"),

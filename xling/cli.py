@@ -20,7 +20,8 @@ Every stage takes these words too:
 
 - ``--json`` prints the answer as one JSON value.
 - ``cluster=local|slurm|debug`` says where the stage runs.
-- ``workers=N`` is the number of processes that a stage of several parts may use on this machine.
+- ``workers=N`` is the number of processes for the parts of a stage on this machine; ``auto``, the default, is one for
+  each core where much is to be read.
 - ``slurm.nodes=2`` and the like say what it asks of the cluster.
 - ``sweep.seed=1,2`` runs the stage once per value.
 - ``overwrite=true`` lets it replace an output, finished or not, that was made with other settings or inputs.
@@ -58,6 +59,7 @@ from xling.core.output import digests, manifest
 from xling.core.output.command_result import Answer, Rows, as_json, tell, visible
 from xling.core.settings import config, schema
 
+_AUTO = "auto"
 _CLUSTERS = ("local", "slurm", "debug", "plan")
 JSON = "--json"
 DRY_RUN = "--dry-run"
@@ -355,7 +357,7 @@ def _is_flag(cls: Any, name: str) -> bool:
 
 def split_launch(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """Split off the launch settings (``cluster``, ``workers``, ``slurm.*``) from the other words."""
-    launch = {"cluster": "local", "workers": "1"}
+    launch = {"cluster": "local", "workers": _AUTO}
     rest = []
     for word in words:
         key, sign, value = word.partition("=")
@@ -365,9 +367,18 @@ def split_launch(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
             rest.append(word)
     if launch["cluster"] not in _CLUSTERS:
         raise unknown("cluster", launch["cluster"], _CLUSTERS)
-    if not launch["workers"].isdecimal() or int(launch["workers"]) < 1:
-        raise UserError(f"workers={launch['workers']}", "a whole number from 1")
+    num_workers(launch)
     return launch, rest
+
+
+def num_workers(launch: dict[str, str]) -> int | None:
+    """Return the number of processes for the parts of a stage, None where the machine and the work decide."""
+    workers = launch["workers"]
+    if workers == _AUTO:
+        return None
+    if not workers.isdecimal() or int(workers) < 1:
+        raise UserError(f"workers={workers}", f"a whole number from 1, or {_AUTO}")
+    return int(workers)
 
 
 def slurm_settings(launch: dict[str, str]) -> dict[str, str]:
@@ -386,7 +397,7 @@ def execute(name: str, cfg: Any, launch: dict[str, str]) -> Any:
         if not is_dry:
             refuse_slurm_settings(launch)
         before, started_at = closing.state_of(name, cfg), time.monotonic()
-        result = run_local(name, cfg, int(launch["workers"]))
+        result = run_local(name, cfg, num_workers(launch))
         closing.note_end(name, cfg, before, time.monotonic() - started_at)
         return result
     return load("xling.slurm.launch:submit")(name, cfg, launch["cluster"], slurm_settings(launch))
@@ -477,7 +488,7 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False, goal: 
     last, cfg = list(configs.items())[-1]
     stage = plan.steps[last].stage
     before, started_at = closing.state_of(stage, cfg), time.monotonic()
-    for name, result in run_steps(plan, configs, plan.steps_at_once, int(launch["workers"])):
+    for name, result in run_steps(plan, configs, plan.steps_at_once, num_workers(launch)):
         answers[name] = values_of(result) if as_json else None
         if not as_json:
             show(result, as_json)

@@ -201,8 +201,7 @@ class Ensemble:
     @cached_property
     def langs(self) -> frozenset[str]:
         """Languages that any of the models knows; lid.176 and py3langid need not be read to say so."""
-        known = {lang.base for lang in languages.LANGUAGES.values() if lang.fasttext}
-        return frozenset(known) | _ngram_identifier().langs | _ONLY_PY3LANGID
+        return _known_langs()
 
     def rank(self, text: str) -> Ranking:
         """Return fastText's answer if the text is long and it is sure, or py3langid agrees, else a vote."""
@@ -260,14 +259,20 @@ class Ensemble:
 
 
 def _ngram_weight(ngram_ranking: Ranking, py3langid_answer: Ranking) -> float:
-    """Return the weight of the n-gram model: lower if it is unsure, 0 for relatives of languages with little data."""
+    """Return the weight of the n-gram model: lower if it is unsure, 0 for relatives of languages with little data.
+
+    Where py3langid does not know the language of the n-grams, its answer says nothing against that.
+    """
     if not ngram_ranking or not py3langid_answer:
         return _NGRAM_WEIGHT
     (mine, score), other = ngram_ranking[0], py3langid_answer[0][0]
     is_close = languages.get(mine).family == languages.get(other).family
     return (
         0.0
-        if is_close and _ngram_identifier().knows_little(other) and not _ngram_identifier().knows_little(mine)
+        if is_close
+        and _base_code(mine) in _py3langid_langs()
+        and _ngram_identifier().knows_little(other)
+        and not _ngram_identifier().knows_little(mine)
         else _NGRAM_WEIGHT * score**0.5
     )
 
@@ -337,17 +342,21 @@ def built_in_ngrams() -> ngrams.NgramModel:
 
 @cache
 def _py3langid() -> tuple[Any, dict[str, str]]:
-    """Return py3langid with probabilities, and a map of its labels to our codes."""
+    """Return py3langid with probabilities, and a map of its labels to our codes.
+
+    A language that our table or the ensemble lacks is never an answer.
+    """
     from xling.corpora.langid import py3langid_model as py3langid
 
     model = py3langid.load()
-    codes = {}
-    for label in model.labels:
-        try:
-            codes[label] = languages.get(label).code
-        except UserError:  # a language that our table lacks is never an answer
-            continue
-    return model, codes
+    codes = {label: languages.canonical(label) for label in model.labels}
+    return model, {label: code for label, code in codes.items() if _base_code(code) in _known_langs()}
+
+
+@cache
+def _known_langs() -> frozenset[str]:
+    known = {lang.base for lang in languages.LANGUAGES.values() if lang.fasttext}
+    return frozenset(known) | _ngram_identifier().langs | _ONLY_PY3LANGID
 
 
 @cache

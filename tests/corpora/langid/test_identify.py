@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tests.corpora.stages.test_langid import TEXTS
-from xling.corpora.langid.identify import Ensemble
+from xling.corpora.langid.identify import Ensemble, body_of
 
 ODD = (
     "",
@@ -42,3 +42,12 @@ def test_a_text_has_the_same_answer_in_any_company() -> None:
         assert [code for code, _ in alone[:1]] == [code for code, _ in ranking[:1]], text
         assert alone[:1] == [(code, pytest.approx(score, abs=1e-4)) for code, score in ranking[:1]]
     assert Ensemble().ranks([]) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [("cv", "Вӗсен йышӗнче ҫамрӑксем пур."), ("ban", "Tugas niki kedah puputang titiang benjang semeng.")],
+)
+def test_a_model_that_lacks_the_language_does_not_outvote_the_others(code: str, text: str) -> None:
+    """Of a relative that it does know, the n-grams know little."""
+    assert Ensemble().rank(body_of(text))[0][0] == code

@@ -126,6 +126,7 @@ _SEVEN_BITS = (
 _DECLARED = re.compile(rb"<\?xml[^>]*?encoding\s*=\s*[\"']([^\"'>]*)")
 _SHIFTED = re.compile(rb"\+([A-Za-z0-9+/]*)-?")
 _MIN_SHIFTED = 0.8  # of the plus signs of a text in UTF-7
+_SCRIPTS_OF_MANY_LETTERS = frozenset(("CJK", "HANGUL", "YI", "CANADIAN", "ETHIOPIC", "VAI"))
 _ASCII_LETTER = re.compile("[A-Za-z]")
 _UNPACK = {".gz": "gzip -dc", ".xz": "xz -dc", ".zst": "zstd -dc", ".bz2": "bzip2 -dc"}
 _KINDS = {
@@ -299,13 +300,24 @@ def _seven_bits(head: bytes) -> str:
 
 
 def _is_utf7(head: bytes) -> bool:
-    """Return whether what follows the plus signs of ASCII is text in UTF-7, such as a letter in a word."""
+    """Return whether what follows the plus signs of ASCII is text in UTF-7, such as a letter in a word.
+
+    Words such as the "+Fem" of a grammar are base64 by chance, mostly of scripts that have many letters. Those are no
+    text behind a letter of ASCII, unless they stand elsewhere.
+    """
     sequences = list(_SHIFTED.finditer(head))
     texts = [_of_base64(match[1]) for match in sequences]
+    scripts = [{unicodedata.name(char, "").split()[0] for char in text if char.isalpha()} for text in texts]
+    follow_letter = [head[match.start() - 1 : match.start()].isalpha() for match in sequences]
+    others = (found for found, behind in zip(scripts, follow_letter, strict=True) if not behind)
+    by_chance = _SCRIPTS_OF_MANY_LETTERS.difference(*others)
+    texts = [
+        "" if behind and found and found <= by_chance else text
+        for text, found, behind in zip(texts, scripts, follow_letter, strict=True)
+    ]
     in_words = sum(
-        (text.isalpha() and head[match.start() - 1 : match.start()].isalpha())
-        or (match[0].endswith(b"-") and text in _MARKS_OF_PRINT)
-        for match, text in zip(sequences, texts, strict=True)
+        (text.isalpha() and behind) or (match[0].endswith(b"-") and text in _MARKS_OF_PRINT)
+        for match, text, behind in zip(sequences, texts, follow_letter, strict=True)
     )
     num_letters = sum(any(map(str.isalpha, text)) for text in texts)
     is_enough = bool(in_words) or num_letters > 1 or (num_letters and _is_read_as(head, "utf-7"))
