@@ -323,18 +323,12 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
         else:
             bare.append(word)
     refuse_misspelt(stage.name, bare[:1], stage.words)
-    if bare and not stage.positional:
-        raise UserError(
-            f"xling {stage.name} cannot use {bare[0]!r}",
-            "the name of a recipe, one ending in .yaml, or key=value",
-            without_blank(words, bare[0]),
-        )
     names = stage.positional.split()
-    if len(names) > 1 and len(bare) > len(names):
+    if len(names) != 1 and (unused := bare[len(names) :]):
         raise UserError(
-            f"xling {stage.name} cannot use {bare[len(names)]!r}",
-            stage.positional.upper(),
-            without_blank(words, bare[len(names)]),
+            f"xling {stage.name} cannot use {unused[0]!r}",
+            stage.positional.upper() or "the name of a recipe, one ending in .yaml, or key=value",
+            without_blank(words, unused[0]),
         )
     if len(bare) > 1 and len(names) == 1:
         overrides.append(f"{stage.positional}={json.dumps(bare, ensure_ascii=False)}")
