@@ -205,7 +205,7 @@ def test_text_that_is_missing_or_too_short(refuse: Callable[..., None], tmp_path
     )
     (tmp_path / "short.txt").write_text("too short\n")
     words = [f"corpora.en={tmp_path}/short.txt", f"out={tmp_path}/x"]
-    refuse(r"could not make 8000 pieces.*set a smaller size=", "vocab", *words)
+    refuse(r"size=8000: .*at most size=.*; fix: size=\d+, or give more text", "vocab", *words)
     assert [p.name for p in tmp_path.iterdir()] == ["short.txt"]
 
 

@@ -324,18 +324,12 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
         else:
             bare.append(word)
     refuse_misspelt(stage.name, bare[:1], stage.words)
-    if bare and not stage.positional:
-        raise UserError(
-            f"xling {stage.name} cannot use {bare[0]!r}",
-            "the name of a recipe, one ending in .yaml, or key=value",
-            without_blank(words, bare[0]),
-        )
     names = stage.positional.split()
-    if len(names) > 1 and len(bare) > len(names):
+    if len(names) != 1 and (unused := bare[len(names) :]):
         raise UserError(
-            f"xling {stage.name} cannot use {bare[len(names)]!r}",
-            stage.positional.upper(),
-            without_blank(words, bare[len(names)]),
+            f"xling {stage.name} cannot use {unused[0]!r}",
+            stage.positional.upper() or "the name of a recipe, one ending in .yaml, or key=value",
+            without_blank(words, unused[0]),
         )
     if len(bare) > 1 and len(names) == 1:
         overrides.append(f"{stage.positional}={json.dumps(bare, ensure_ascii=False)}")
@@ -397,8 +391,7 @@ def execute(name: str, cfg: Any, launch: dict[str, str]) -> Any:
     if launch["cluster"] == "local" or is_dry:
         if not is_dry:
             refuse_slurm_settings(launch)
-        out = closing.output_of(name, getattr(cfg, "out", ""), getattr(cfg, "lang", ""))
-        before, started_at = closing.state_of(out), time.monotonic()
+        before, started_at = closing.state_of(name, cfg), time.monotonic()
         result = run_local(name, cfg, num_workers(launch))
         closing.note_end(name, cfg, before, time.monotonic() - started_at)
         return result
@@ -479,12 +472,14 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False, goal: 
     for step in plan.steps.values():
         extras.require(STAGES[step.stage].extra, f"xling {step.stage}")
     answers: dict[str, Any] = {}
-    last, started_at = list(configs)[-1], time.monotonic()
+    last, cfg = list(configs.items())[-1]
+    stage = plan.steps[last].stage
+    before, started_at = closing.state_of(stage, cfg), time.monotonic()
     for name, result in run_steps(plan, configs, plan.steps_at_once, num_workers(launch)):
         answers[name] = values_of(result) if as_json else None
         if not as_json:
             show(result, as_json)
-    closing.note_end(plan.steps[last].stage, configs[last], b"", time.monotonic() - started_at)
+    closing.note_end(stage, cfg, before, time.monotonic() - started_at, plan.next)
     return answers
 
 

@@ -202,6 +202,23 @@ def _is_running_text(path: Path, numbered: Sequence[tuple[int, str]]) -> bool:
     return len(widths) > 1 or (len(filled) == len(numbered) and widths != {1})
 
 
+def _check_sentences(path: Path, rows: Sequence[OwnRow]) -> None:
+    """Raise UserError for one endless sentence, or for whole texts in place of words and tags."""
+    if len(rows) == 1 and len(rows[0].lines) > MAX_SENTENCE_WORDS:
+        raise UserError(
+            f"{path}: one sentence of {len(rows[0].lines)} words",
+            "a blank line after each sentence",
+            "put blank lines in, or name a column that numbers the sentences: sentence_id word tag",
+        )
+    cells = [cell for row in rows for column in row.cells.values() for cell in column]
+    if 4 * sum(cell.count(" ") > 2 for cell in cells) > len(cells):
+        raise UserError(
+            f"{path}: most lines hold whole texts",
+            "a word and its tag on each line",
+            "a class for each text is classes=, two texts pairs=; columns.tag=NUMBER names another column",
+        )
+
+
 def _tagged(path: Path, numbered: Sequence[tuple[int, str]], reading: Reading) -> OwnTable:
     """Read a word a line with blank lines between sentences."""
     if reading.header:
@@ -240,12 +257,7 @@ def _tagged(path: Path, numbered: Sequence[tuple[int, str]], reading: Reading) -
         )
     sentence_id = next((i for i, name in enumerate(names) if _plain_name(name) in _SENTENCE_NAMES), -1)
     rows, passed = _sentences(path, numbered, width, by_tabs, place, is_conllu, sentence_id)
-    if len(rows) == 1 and len(rows[0].lines) > MAX_SENTENCE_WORDS:
-        raise UserError(
-            f"{path}: one sentence of {len(rows[0].lines)} words",
-            "a blank line after each sentence",
-            "put blank lines in, or name a column that numbers the sentences: sentence_id word tag",
-        )
+    _check_sentences(path, rows)
     rows, num_quoted = (rows, 0) if is_conllu else _without_quotes(rows)
     facts = [
         f"{width} columns by {delimiter or ('tabs' if by_tabs else 'blanks')}",

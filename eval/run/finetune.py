@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from xling.core.commands import inputs as inputs_
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.settings.codes import Lang
@@ -190,8 +189,7 @@ def check(cfg: FinetuneConfig) -> None:
         train_suite = training_suite(suite)
         if not train_suite.has(cfg.source, "train", data):
             source_rows(suite, train_suite, cfg.source, data)  # says what is missing
-    if not (cfg.checkpoint / inputs_.STATIC_FILE).is_file():
-        model_folder.check_body(cfg.checkpoint, *model_folder.OURS, model_folder.FOREIGN)
+    model_folder.check_body(cfg.checkpoint, *model_folder.OURS, model_folder.FOREIGN)
 
 
 def _check_settings(cfg: FinetuneConfig, chosen: Sequence[Suite]) -> None:

@@ -87,12 +87,15 @@ def texts_in(value: Any, name: str = "", keys: Collection[str] = ()) -> Iterator
 def check_not_hub_model(folder: Path) -> None:
     """Raise UserError for a model as transformers saves it, given as a checkpoint of ours."""
     if (folder / "config.json").is_file() and not any((folder / name).is_file() for name in MODEL_FILES):
-        raise UserError(
-            f"no checkpoint at {folder}",
-            f"a directory with {' or '.join(MODEL_FILES)}",
+        raise _no_checkpoint(
+            folder,
             f"it looks like a Hugging Face model: write hf:{folder}, or use the output of "
             f"`xling import hf {folder} out=DIR`",
         )
+
+
+def _no_checkpoint(folder: Path, fix: str) -> UserError:
+    return UserError(f"no checkpoint at {folder}", f"a directory with {' or '.join(MODEL_FILES)}", fix)
 
 
 def is_model(folder: Path) -> bool:
@@ -103,11 +106,9 @@ def is_model(folder: Path) -> bool:
 def check_model(folder: Path) -> None:
     """Raise UserError for a folder that has no model of ours, or one that was cut off."""
     if folder.exists() and not is_model(folder):
-        raise UserError(
-            f"no checkpoint at {folder}",
-            f"a directory with {' or '.join(MODEL_FILES)}",
-            "run `xling pretrain` or `xling finetune` first",
-        )
+        inside = next(filter(is_model, sorted(folder.glob("*/"))), None)
+        known = f"give the model in it: {inside}" if inside else ""
+        raise _no_checkpoint(folder, known or "run `xling pretrain` or `xling finetune` first")
     for name in MODEL_FILES:
         check_weights_file(folder / name)
 

@@ -130,7 +130,7 @@ _SCRIPTS_OF_MANY_LETTERS = frozenset(("CJK", "HANGUL", "YI", "CANADIAN", "ETHIOP
 _ASCII_LETTER = re.compile("[A-Za-z]")
 _UNPACK = {".gz": "gzip -dc", ".xz": "xz -dc", ".zst": "zstd -dc", ".bz2": "bzip2 -dc"}
 _KINDS = {
-    b"PK\x03\x04": "a ZIP archive, such as docx or epub",
+    b"PK\x03\x04": "a ZIP archive, such as docx, xlsx or epub",
     b"PK\x05\x06": "an empty ZIP archive",
     b"%PDF": "PDF",
     b"PAR1": "Parquet",
@@ -265,7 +265,9 @@ def refuse_other_files(head: bytes, path: Path) -> None:
         raise UserError(
             f"{path} is {kind}, not text",
             "a text file in UTF-8, plain or packed by gzip, xz, zstd or bzip2",
-            "unpack it, or save it as text" if is_packed else "save it as text",
+            "unpack it, or save it as text or, of a spreadsheet, CSV"
+            if is_packed
+            else "save it as text or CSV",
         )
     if encoding := unmarked_utf(head[:_SAMPLE_BYTES]) or _seven_bits(head[:_SAMPLE_BYTES]):
         raise refusal(path, encoding)
