@@ -26,6 +26,7 @@ from xling.core.package_tables import load_table
 from xling.corpora.langid import ngrams
 from xling.corpora.langid.identify import body_of, built_in_ngrams
 from xling.corpora.langid.whole_text import misfits, right_pages
+from xling.text.files.alphabets import alphabet_of
 
 _TABLE = load_table(__package__, "code_pages.yaml")
 _WESTERN = ("cp1252", "mac_roman", "cp850", "cp437")
@@ -55,7 +56,8 @@ _SUSPECT = re.compile(
 )
 SIGNS_OF_CYRILLIC = "[а-џ][Ѐ-Я]|[Ѐ-я][\u2200-\u25ff]|[\u2200-\u25ff][Ѐ-я]"
 """Places that no right line in Cyrillic letters has, though most of its letters are those of the language."""
-_INNER_CAPITAL = re.compile("[а-џ][Ѐ-Я]|[^\\W\\d_][\u2200-\u25ff]|[\u2200-\u25ff][^\\W\\d_]")
+_SIGNS_IN_WORDS = f"[\u2200-\u25ff{_SIGNS.replace('µ', '')}†‡€ƒ]"
+_INNER_CAPITAL = re.compile(f"[а-џ][Ѐ-Я]|[^\\W\\d_]{_SIGNS_IN_WORDS}|{_SIGNS_IN_WORDS}[^\\W\\d_]")
 
 _MIN_CHARACTERS = 4  # East Asian ones of a line that is repaired by itself
 _NOT_NATIVE_COST = 10.0  # what a line of characters of other languages would lose of its mean gain
@@ -192,7 +194,8 @@ class WrongCodePage:
         if not letters or self._column < 0:
             return frozenset()
         gains = built_in_ngrams().gains(np.array(hashes, np.uint32))[:, self._column]
-        return frozenset(char for char, gain in zip(letters, gains, strict=True) if gain >= _NATIVE_GAIN)
+        native = frozenset(char for char, gain in zip(letters, gains, strict=True) if gain >= _NATIVE_GAIN)
+        return native | alphabet_of(self.lang.code)
 
     @cached_property
     def _tables(self) -> dict[tuple[str, str], Table]:
@@ -236,18 +239,20 @@ class WrongCodePage:
         return [
             line.translate(table)
             if not line.isascii()
+            # A letter that the mistaken page lacks was not read in it.
+            and not any(char.isalpha() and not char.isascii() and ord(char) not in table for char in line)
             and self._is_better(line.translate(table), line, len(others) <= len(suspects))
             else line
             for line in lines
         ]
 
     def _is_better(self, new: str, line: str, is_usual: bool) -> bool:
-        """Whether a line has fewer misfits in other pages, or as many but more own letters where that is usual."""
+        """Whether a line has fewer misfits in other pages, or as many but more own letters and marks where that is usual."""
         gain = misfits(line, self.letters) - misfits(new, self.letters)
         return gain > 0 or (is_usual and not gain and self._num_own(new) > self._num_own(line))
 
     def _num_own(self, text: str) -> int:
-        return sum(char in self.letters for char in text)
+        return sum(char in self.letters or char in "¿¡" for char in text)
 
     def _mend_few_letters(self, text: str) -> str:
         """Return a text put right whose only strange letters, a few, are those of its language in Windows-1252.
@@ -274,7 +279,12 @@ class WrongCodePage:
             return False
         if self.lang.script != "Latn":
             return not languages.matches_script(text, self.lang) or (
-                self.lang.script in ("Cyrl", "Grek") and bool(_INNER_CAPITAL.search(text))
+                self.lang.script in ("Cyrl", "Grek")
+                and (
+                    bool(_INNER_CAPITAL.search(text))
+                    or sum(char.isalpha() and char not in self.letters for char in set(text) if char > "\x7f")
+                    >= _MIN_STRANGE
+                )
             )
         strange = {char for char in set(text) if char > "\x7f"}
         return bool(strange - self.letters - _ANYWHERE) or bool(_SUSPECT.search(text))

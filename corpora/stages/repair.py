@@ -17,7 +17,7 @@ from xling.corpora.langid.code_pages import CodePages, WrongCodePage, is_surely_
 from xling.corpora.langid.whole_text import misfits
 from xling.corpora.stages import STREAMING, Stage, Verdict
 from xling.text.document import LONE, Document
-from xling.text.repair import code_points, decode_mojibake, has_mojibake
+from xling.text.repair import code_points, decode_c1, decode_mojibake, has_mojibake
 from xling.text.tokenised import TOKENISED, tokenised_kind
 
 _OTHER_LINE_ENDS = "\r\x0b\x0c\u2028\u2029"
@@ -34,6 +34,12 @@ _LOST_LETTER = re.compile(  # begins with the mark, which is found several times
 )
 _ADDRESS = re.compile(r"\S*(?:://|www\.|\?\w+=)\S*")
 _MIN_LOST, _MAX_LOST_SHARE = 2, 0.02  # of the words
+# Signs inside words of a short text; mathematics has names of one letter.
+_SIGN_IN_WORD = re.compile(
+    r"[^\W\d_]{2}[¹³²¼½¾±¬¶¤¦ˆ˜‗ⁿ][^\W\d_]|[^\W\d_][¹³²¼½¾±¬¶¤¦ˆ˜‗ⁿ][^\W\d_]{2}|[^\W\d_]{2}[\u2200-\u25ff][^\W\d_]{2}"
+    r"|[\u2500-\u259f][^\W\d_]|[^\W\d_][\u2500-\u259f]"
+)
+_WORDS_OF_SIGN = 20
 _MIN_BAD, _MAX_BAD_SHARE = 3, 0.002  # of the characters; right text of 90 languages has a third of it at most
 _MAX_MISFIT_SHARE = 0.3  # of the characters beyond ASCII
 _TABLE_SIZE = 0x3100  # code points that are looked up one by one
@@ -152,6 +158,8 @@ def _reason_beyond_repair(text: str, is_suspect: bool) -> str:
             return "lost_letters"
     if not is_suspect or text.isascii():
         return ""
+    if sum(1 for _ in _SIGN_IN_WORD.finditer(text)) * _WORDS_OF_SIGN > len(text.split()):
+        return "mojibake"
     num_strange = len(text) - len(text.encode("ascii", "ignore"))
     if num_strange >= _MIN_BAD and misfits(text) > max(_MIN_BAD - 1, _MAX_MISFIT_SHARE * num_strange):
         return "mojibake"
@@ -232,7 +240,7 @@ def _repair_once(text: str) -> str:
     if not text.isascii() and has_mojibake(code_points(text)):
         text = _decode_lines(text)
     if not text.replace("\n", "").isprintable():  # a much faster question, which unbroken spaces fail too
-        text = _INVISIBLE.sub("", text)
+        text = _INVISIBLE.sub("", decode_c1(text))
     return text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
 
 
