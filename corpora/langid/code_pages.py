@@ -40,7 +40,7 @@ _MULTI_BYTE = frozenset({"gb18030", "big5", "cp932", "euc_jp", "cp949"})
 _NATIVE_GAIN = 6.5  # of the unigrams of letters of a language; those of loan words are under it
 _MIN_NATIVE_SHARE = 0.9
 _MIN_CHANGED, _MIN_LIKE_LINES = 2, 3
-_MIN_STRANGE, _MIN_TEXT = 3, 60  # characters of a text that n-grams do not tell
+MIN_STRANGE, _MIN_TEXT = 3, 60  # characters of a text that n-grams do not tell
 _MIN_GAIN = 0.2  # by which the mean gain of n-grams must rise
 _MIN_GAIN_OF_ONE = 0.5  # where one character changed
 _MAX_LINES_AT_ONCE = 256
@@ -54,9 +54,9 @@ _SUSPECT = re.compile(
     rf"[^\W\d_][{_SIGNS}]|[{_SIGNS}][^\W\d_]|[^\W\d_][‚„…†‡‰ˆ˜‹›“”•–—™€][^\W\d_]|[\x80-\x9f]|[а-џ][Ѐ-Я]"
     r"|[^\W\d_][‚„†‡ˆ‰˜‹™]|[a-zß-öø-ÿ][À-ÖØ-Þ]"
 )
-SIGNS_OF_CYRILLIC = "[а-џ][Ѐ-Я]|[Ѐ-я][\u2200-\u25ff]|[\u2200-\u25ff][Ѐ-я]"
-"""Places that no right line in Cyrillic letters has, though most of its letters are those of the language."""
 _SIGNS_IN_WORDS = f"[\u2200-\u25ff{_SIGNS.replace('µ', '')}†‡€ƒ]"
+SIGNS_OF_CYRILLIC = f"[а-џ][Ѐ-Я]|[Ѐ-ӿ]{_SIGNS_IN_WORDS}|{_SIGNS_IN_WORDS}[Ѐ-ӿ]"
+"""Places that no right line in Cyrillic letters has, though most of its letters are those of the language."""
 _INNER_CAPITAL = re.compile(f"[а-џ][Ѐ-Я]|[^\\W\\d_]{_SIGNS_IN_WORDS}|{_SIGNS_IN_WORDS}[^\\W\\d_]")
 
 _MIN_CHARACTERS = 4  # East Asian ones of a line that is repaired by itself
@@ -148,6 +148,27 @@ class CodePages:
         score, code = max(zip(best[1:], (code for code, _ in changed), strict=True))
         is_better = score > best[0] + _MIN_GAIN or (east_asian and score > 0)
         return WrongCodePage.of(code).mend(lines) if is_better else list(lines)
+
+    def of_decoded(self, lines: Sequence[str], decoded: list[str]) -> list[str]:
+        """Return lines with sequences of UTF-8 decoded; where damage is left, those were other bytes by chance.
+
+        Args:
+            lines: as they were read.
+            decoded: the same with sequences decoded.
+        """
+        is_of_one = len(self.langs) == 1
+        if len(decoded) != len(lines) or decoded == lines:
+            return decoded
+        if not is_of_one and not any(map(is_surely_damaged, decoded)):
+            return decoded
+        letters = WrongCodePage.of(self.langs[0]).letters if is_of_one else None
+        return [
+            reread
+            if reread != line
+            and (is_surely_damaged(new) or (is_of_one and misfits(new, letters) > misfits(reread, letters)))
+            else new
+            for line, new, reread in zip(lines, decoded, self.mend(lines), strict=True)
+        ]
 
 
 def is_surely_damaged(text: str) -> bool:
@@ -247,7 +268,7 @@ class WrongCodePage:
         ]
 
     def _is_better(self, new: str, line: str, is_usual: bool) -> bool:
-        """Whether a line has fewer misfits in other pages, or as many but more own letters and marks where that is usual."""
+        """Whether a line has fewer misfits in other pages, or where that is usual as many but more own letters."""
         gain = misfits(line, self.letters) - misfits(new, self.letters)
         return gain > 0 or (is_usual and not gain and self._num_own(new) > self._num_own(line))
 
@@ -264,7 +285,7 @@ class WrongCodePage:
             return text
         table = _single_byte_table("cp1252", code_pages(self.lang)[0])
         strange = [char for char in text if char > "\x7f" and char not in self.letters | _ANYWHERE]
-        if len(strange) < _MIN_STRANGE or any(table.get(ord(char)) not in self.letters for char in strange):
+        if len(strange) < MIN_STRANGE or any(table.get(ord(char)) not in self.letters for char in strange):
             return text
         return text.translate({ord(char): table[ord(char)] for char in set(strange)})
 
@@ -283,7 +304,7 @@ class WrongCodePage:
                 and (
                     bool(_INNER_CAPITAL.search(text))
                     or sum(char.isalpha() and char not in self.letters for char in set(text) if char > "\x7f")
-                    >= _MIN_STRANGE
+                    >= MIN_STRANGE
                 )
             )
         strange = {char for char in set(text) if char > "\x7f"}

@@ -13,7 +13,7 @@ import numpy as np
 from ftfy.badness import badness
 from numpy.typing import NDArray
 
-from xling.corpora.langid.code_pages import CodePages, WrongCodePage, is_surely_damaged
+from xling.corpora.langid.code_pages import CodePages, is_surely_damaged
 from xling.corpora.langid.whole_text import misfits
 from xling.corpora.stages import STREAMING, Stage, Verdict
 from xling.text.document import LONE, Document
@@ -126,27 +126,8 @@ class Repair(Stage):
             return text, False
         lines = _with_line_feeds(text).split("\n")
         if may_be_mojibake:
-            lines = self._decoded(lines)
+            lines = self._code_pages.of_decoded(lines, _decode_lines("\n".join(lines)).split("\n"))
         return "\n".join(self._code_pages.mend(lines)), True
-
-    def _decoded(self, lines: list[str]) -> list[str]:
-        """Return the lines with sequences of UTF-8 decoded; where damage is left, those were other bytes by chance."""
-        decoded = _decode_lines("\n".join(lines)).split("\n")
-        if len(decoded) != len(lines) or decoded == lines:
-            return decoded
-        if not self._is_of_one_language() and not any(map(is_surely_damaged, decoded)):
-            return decoded
-        return [
-            reread if reread != line and self._is_worse(new, reread) else new
-            for line, new, reread in zip(lines, decoded, self._code_pages.mend(lines), strict=True)
-        ]
-
-    def _is_worse(self, line: str, other: str) -> bool:
-        """Return whether a line has signs of damage, or more of them than another reading of it."""
-        if not self._is_of_one_language():
-            return is_surely_damaged(line)
-        letters = WrongCodePage.of(self._code_pages.langs[0]).letters
-        return is_surely_damaged(line) or misfits(line, letters) > misfits(other, letters)
 
 
 def _reason_beyond_repair(text: str, is_suspect: bool) -> str:

@@ -1,4 +1,4 @@
-"""One odd letter in a text by itself, and lines beside it: put right, or dropped with a reason, never kept in silence."""
+"""One odd letter in a text by itself, and lines beside it: put right, or dropped with a reason, never kept unseen."""
 
 from __future__ import annotations
 
