@@ -43,6 +43,7 @@ _MIN_CHANGED, _MIN_LIKE_LINES = 2, 3
 MIN_STRANGE, _MIN_TEXT = 3, 60  # characters of a text that n-grams do not tell
 _MIN_GAIN = 0.2  # by which the mean gain of n-grams must rise
 _MIN_GAIN_OF_ONE = 0.5  # where one character changed
+_MIN_GAIN_OF_PAGE = 0.5  # of a file that says another code page
 _MAX_LINES_AT_ONCE = 256
 # Signs of other alphabets that any text may hold.
 _ANYWHERE = frozenset("“”‘’‚„…–—«»‹›•·§°©®™€\u00a0¿¡×÷−²³½¼¾±µ£¥")
@@ -87,6 +88,22 @@ def code_pages(lang: Language) -> tuple[str, ...]:
     if lang.script == "Latn":
         return _PAGES_OF_LANG.get(lang.code, _WESTERN)
     return _PAGES_OF_SCRIPT.get(lang.script, ())
+
+
+def better_page(data: bytes, stated: str, lang: Language) -> str:
+    """Return the code page of a language in which bytes are clearly likelier than in the stated one, else ""."""
+    column = WrongCodePage.of(lang.code).column
+    pages = dict.fromkeys((stated, *code_pages(lang)))
+    if column < 0 or len(pages) == 1 or data.isascii():
+        return ""
+    words = b" ".join(word for word in data.split() if not word.isascii())
+    texts = [words.decode(page, "replace") for page in pages]
+    scores = built_in_ngrams().scores([body_of(text) for text in texts])[0][:, column]
+    strange = [text.count("\ufffd") + misfits(text) for text in texts]
+    scores -= _NOT_NATIVE_COST * np.array(strange) / [max(1, len(text)) for text in texts]
+    best = int(scores.argmax())
+    needed = _MIN_GAIN_OF_PAGE if texts[0] in texts[1:] else _SAME  # in a page of the language, or in none
+    return [*pages][best] if scores[best] > scores[0] + needed else ""
 
 
 _ANY = ("ru", "uk", "bg", "sr", "el", "he", "ar", "fa", "th", "zh", "ja", "ko", "pl", "cs", "hu", "ro", "tr", "lt",
@@ -185,7 +202,7 @@ class WrongCodePage:
 
     def __init__(self, lang: Language) -> None:
         self.lang = lang
-        self._column = self._model_column()
+        self.column = self._model_column()
 
     @staticmethod
     @cache
@@ -212,9 +229,9 @@ class WrongCodePage:
                 marks.union(char for char in letters if languages.matches_script(char, self.lang))
             )
         hashes = [ngrams.grams(char).get(1, np.zeros(1, np.uint32))[0] for char in letters]
-        if not letters or self._column < 0:
+        if not letters or self.column < 0:
             return frozenset()
-        gains = built_in_ngrams().gains(np.array(hashes, np.uint32))[:, self._column]
+        gains = built_in_ngrams().gains(np.array(hashes, np.uint32))[:, self.column]
         native = frozenset(char for char, gain in zip(letters, gains, strict=True) if gain >= _NATIVE_GAIN)
         return native | alphabet_of(self.lang.code)
 
@@ -230,7 +247,7 @@ class WrongCodePage:
 
     def mend(self, lines: Sequence[str]) -> list[str]:
         """Return the lines of one text or file, those that were read in another code page put right."""
-        if self._column < 0 or not code_pages(self.lang):
+        if self.column < 0 or not code_pages(self.lang):
             return list(lines)
         # In their order: what is read of them may end before the last one.
         suspect_lines = dict.fromkeys(filter(self.is_suspect, dict.fromkeys(lines)))
@@ -252,7 +269,7 @@ class WrongCodePage:
         """Return the lines, those with characters out of their place as the pages of the whole text have them."""
         if not suspects or self.lang.script in _EAST_ASIAN:
             return list(lines)
-        pages = right_pages(suspects, self.letters, self._tables, self._column)
+        pages = right_pages(suspects, self.letters, self._tables, self.column)
         if not pages:
             return list(lines)
         table = self._tables[pages]
@@ -296,7 +313,7 @@ class WrongCodePage:
 
     def is_suspect(self, text: str) -> bool:
         """Whether a text holds letters that are not the language's, or signs inside words."""
-        if text.isascii() or self._column < 0 or not code_pages(self.lang):
+        if text.isascii() or self.column < 0 or not code_pages(self.lang):
             return False
         if self.lang.script != "Latn":
             return not languages.matches_script(text, self.lang) or (
@@ -317,7 +334,7 @@ class WrongCodePage:
         asked = sorted({reading.number for reading in readings})
         bodies = [*(body_of(lines[i]) for i in asked), *(body_of(reading.text) for reading in readings)]
         scores = built_in_ngrams().scores(bodies)[0]
-        own = scores[:, self._column].tolist()
+        own = scores[:, self.column].tolist()
         own_as_is = dict(zip(asked, own, strict=False))
         best = own if self.lang.script in _EAST_ASIAN else scores.max(axis=1).tolist()
         best_as_is = dict(zip(asked, best, strict=False))
