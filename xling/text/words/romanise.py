@@ -82,8 +82,8 @@ _LATER_RUNS = {  # from version 5 on
         "ng r h a i u e o e eu k k g ng ch j z ny t d n p f v b m y r l w s ks h y r l i u e o e eu - - m w kh sh"
     ),
     0xA980: (  # Javanese
-        "n ng r h a i i i u r l l e ai o k k k g g ng ch ch j ny j ny t t d d n t t d d n p p b b m y r r l w s s s h - "
-        "a o i i u u e ai e r y r -"
+        "n ng r h a i i i u r l l e ai o k k k g g ng ch ch j ny j ny t t d d n t t d d n p p b b m y r r l w s s s h "
+        "- a o i i u u e ai e r y r -"
     ),
     0xABC0: (  # Meetei Mayek
         "k s l m p n ch t k ng t w y h u i ph a g j r b j d g d b k l m p n t ng i o i a e ou u ei n . - -"
