@@ -35,9 +35,11 @@ _LOST_LETTER = re.compile(  # begins with the mark, which is found several times
 _ADDRESS = re.compile(r"\S*(?:://|www\.|\?\w+=)\S*")
 _MIN_LOST, _MAX_LOST_SHARE = 2, 0.02  # of the words
 # Signs inside words of a short text; mathematics has names of one letter.
+_LETTER, _SIGN = "[A-Za-zÀ-ÖØ-öø-ʯͰ-ӿ]", "[¹³²¼½¾±¬¶¤¦ˆ˜‗ⁿ]"
+_BOX = "[\u2500-\u2580\u2582-\u259f]"  # without the mark of SentencePiece
 _SIGN_IN_WORD = re.compile(
-    r"[^\W\d_]{2}[¹³²¼½¾±¬¶¤¦ˆ˜‗ⁿ][^\W\d_]|[^\W\d_][¹³²¼½¾±¬¶¤¦ˆ˜‗ⁿ][^\W\d_]{2}|[^\W\d_]{2}[\u2200-\u25ff][^\W\d_]{2}"
-    r"|[\u2500-\u259f][^\W\d_]|[^\W\d_][\u2500-\u259f]"
+    f"{_LETTER}{{2}}{_SIGN}{_LETTER}|{_LETTER}{_SIGN}{_LETTER}{{2}}|{_LETTER}{{2}}[\u2200-\u24ff]{_LETTER}{{2}}"
+    f"|{_BOX}{_LETTER}|{_LETTER}{_BOX}"
 )
 _WORDS_OF_SIGN = 20
 _MIN_BAD, _MAX_BAD_SHARE = 3, 0.002  # of the characters; right text of 90 languages has a third of it at most

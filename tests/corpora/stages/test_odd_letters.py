@@ -61,7 +61,9 @@ def test_what_no_code_page_explains_is_dropped_with_a_reason(lang: str, text: st
         ("de", "Die Stadt Málaga, CO₂ und 26 ºC."), ("fr", "Le mot « naïveté » de Dvořák coûte 5 €."),
         ("cy", "Mab i löwr o Gymru oedd Roy Jenkins."), ("it", "Kavanaugh´s e l”arma segreta."),
         ("el", "Το µποϊκοτάζ συνεχίζεται."), ("mt", "Kant, drama u żfin."), ("ca", "La col·lecció és aquí."),
-        ("ru", "Её сын ёрзал, а м² стоил 5€."), ("en", "Let x²y, a≤b and 3½ cups be."),
+        ("ru", "Её сын ёрзал, а м² стоил 5€."), ("en", "▁The ▁state ▁of ▁things"), ("zh", "他说──好。"), ("ja", "彼は──いや。"),
+        ("en", "● One ■ Two"),
+        ("en", "Let x²y, a≤b and 3½ cups be."),
     ],
 )  # fmt: skip
 def test_right_text_with_rare_letters_and_signs_stays(lang: str, text: str) -> None:
