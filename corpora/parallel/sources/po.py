@@ -140,8 +140,8 @@ def read_catalogue(path: Path, ledger: Ledger, language: Language) -> Any:
             "a catalogue in the charset of its header, or UTF-8",
             f"convert it: msgconv -t UTF-8 {path}",
         )
-    said = _LANGUAGE.search(data)
-    language = (said and language_of(said[1].decode("ascii"))) or language
+    code = _LANGUAGE.search(data)
+    language = (code and language_of(code[1].decode("ascii"))) or language
     if charset != "utf-8" and (page := better_page(_NO_TEXT.sub(b"", data), charset, language)):
         ledger.count_event(
             f"catalogues that say {charset}, read as {page}, in which they are {language.name}"
