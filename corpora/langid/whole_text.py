@@ -46,9 +46,9 @@ def misfits(text: str, letters: Collection[str] | None = None) -> int:
 
 
 def _is_formula(text: str, place: int) -> bool:
-    """Return whether a mathematical sign stands between names of one letter, as in formulas."""
+    """Return whether a mathematical sign stands between names of one letter, as in formulas, which are not Cyrillic."""
     sides = text[max(0, place - 2) : place], text[place + 1 : place + 3]
-    return not any(len(side) > 1 and side.isalpha() for side in sides)
+    return not any((len(side) > 1 and side.isalpha()) or "Ѐ" <= side.strip()[:1] <= "ӿ" for side in sides)
 
 
 def _is_misfit(char: str, before: str, after: str, letters: Collection[str] | None) -> bool:
@@ -106,6 +106,8 @@ def right_pages(
         new: _gain(text, new, letters, column, is_few * (1 if usual in pages or "cp1252" in pages else 2))
         for new, pages in readings.items()
         if left[new] <= _MAX_LEFT * before
+        # Of few signs of damage, marks in their place may not change as often.
+        and not (is_few and _num_changed_marks(text, new) - misfits(text) >= before)
     }
     # A character that the mistaken page lacks was not read in it.
     lacks = {new: len(counts.keys() - tables[pages].keys()) for new, pages in readings.items()}
@@ -121,6 +123,10 @@ def right_pages(
         default="",
     )
     return readings[best] if best and gains[best] > 0 else None
+
+
+def _num_changed_marks(text: str, new: str) -> int:
+    return sum(old != now and not old.isalpha() for old, now in zip(text, new, strict=True))
 
 
 def _num_mixed(text: str) -> int:
