@@ -337,7 +337,7 @@ def test_a_whole_layer_compiles_without_a_break_once_for_all_batches(
 ) -> None:
     """A layer that sees all or one with a window; a compiled layer drops what the layer drops."""
     model, compiled = pair_of(**settings)
-    if "attention" in settings:  # the first layer sees all: its graph is traced and its numbers compared below
+    if settings is MODERN:  # its first layer sees all: the tests below trace that one and compare its numbers
         compiled.encoder.layers[0].compiled = False
     for lengths in ([10, 10, 4], [12, 12], [14, 14, 14, 5, 2]):
         same_gradients(model, compiled, batch_of(lengths))
