@@ -41,6 +41,11 @@ class FitConfig(TuningSettings):
         ranges.check(self, "fit.")
         check_tuning_settings(self)
 
+    def files(self) -> list[Path]:
+        """Return what a fine-tuning reads beside its rows: dictionaries, texts and links."""
+        given = (*self.switch.values(), self.old_text, self.adversary, self.project)
+        return [Path(path) for path in given if path]
+
 
 @dataclass(frozen=True)
 class SearchConfig:

@@ -14,10 +14,11 @@ from xling.core.errors import UserError
 
 RUNTIMES = ("apptainer", "pyxis")
 MAX_LENGTH = 1000
-_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_NAME = re.compile(r"[a-z][a-z0-9-]+")
 _SET_BY_US = {
     "nodes": "nodes", "ntasks": "tasks_per_node", "ntasks-per-node": "tasks_per_node", "time": "timeout_min",
-    "cpus-per-task": "cpus_per_task", "mem": "mem_gb", "mem-per-cpu": "mem_gb", "partition": "partition",
+    "cpus-per-task": "cpus_per_task", "cpus-per-gpu": "cpus_per_task", "mem": "mem_gb", "mem-per-cpu": "mem_gb",
+    "partition": "partition",
     "account": "account", "qos": "qos", "gres": "gres", "constraint": "constraint", "gpus": "gpus_per_node",
     "gpus-per-node": "gpus_per_node", "signal": "signal_delay_s", "container-image": "container",
     "container-mounts": "mounts",
@@ -78,7 +79,9 @@ def check_container(image: str, runtime: str, mounts: tuple[str, ...]) -> None:
 
 def sbatch_parameters(options: Mapping[str, str]) -> dict[str, str | bool]:
     """Return the options as submitit's ``additional_parameters``: ``true`` is a flag, ``false`` leaves one out."""
-    return {name: value == "true" or value for name, value in options.items() if value != "false"}
+    return {
+        name: value.lower() == "true" or value for name, value in options.items() if value.lower() != "false"
+    }
 
 
 def with_excluded_nodes(options: Mapping[str, str], nodes: Sequence[str]) -> dict[str, str]:
@@ -91,9 +94,8 @@ def with_excluded_nodes(options: Mapping[str, str], nodes: Sequence[str]) -> dic
 def srun_words(options: Mapping[str, str]) -> list[str]:
     """Return the options as words of a command line: ``true`` is a flag, ``false`` leaves one out."""
     return [
-        f"--{name}" if value == "true" else f"--{name}={value}"
-        for name, value in options.items()
-        if value != "false"
+        f"--{name}" if value is True else f"--{name}={value}"
+        for name, value in sbatch_parameters(options).items()
     ]
 
 

@@ -11,6 +11,7 @@ A site profile is a YAML file, named by ``slurm.profile=`` on the command line o
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Mapping
@@ -131,6 +132,10 @@ class Resources:
                 f"tasks_per_job={self.tasks_per_job} with {self.num_tasks} processes for one part",
                 "tasks_per_job=1, or nodes=1 tasks_per_node=1",
             )
+        if "mem-per-gpu" in self.sbatch and self.mem_gb is not None:
+            raise UserError(
+                f"sbatch.mem-per-gpu with mem_gb={self.mem_gb:g}", "one of them", "mem_gb=none beside it"
+            )
         check_options("sbatch", self.sbatch)
         check_options("srun", self.srun)
         check_container(self.container, self.container_runtime, self.mounts)
@@ -175,12 +180,25 @@ class Site:
         """
         merged: dict[str, Any] = {}
         given = [
-            config.nested(key, value) if isinstance(value, str) else {key: value}
+            _given(key, value) if isinstance(value, str) else {key: value}
             for key, value in (overrides or {}).items()
         ]
         for layer in (DEFAULTS.get(stage, {}), self.default, self.stages.get(stage, {}), *given):
-            merged = config.merge(merged, layer)
+            lines = layer.get("setup")  # commas in a line of shell divide nothing
+            merged = config.merge(
+                merged, {**layer, "setup": lines.splitlines()} if isinstance(lines, str) else layer
+            )
         return config.from_dict(Resources, merged, f"the resources of {stage!r}")
+
+
+def _given(key: str, text: str) -> dict[str, Any]:
+    """Return a setting as `config.nested` does; ``[a|b]&c`` and ``[ -f FILE ] && . FILE``, no YAML, are text."""
+    try:
+        return config.nested(key, text)
+    except UserError:
+        if key.partition(".")[0] not in ("constraint", "sbatch", "srun") and not text.startswith("[ "):
+            raise
+        return functools.reduce(lambda value, name: {name: value}, reversed(key.split(".")), text)  # type: ignore[arg-type]
 
 
 def read_site(path: str = "") -> Site:

@@ -110,25 +110,11 @@ def ask_about(ids: Iterable[str] = ()) -> QueueView:
     return QueueView(True, "", cluster_name(), other_states)
 
 
-def job_states(ids: Iterable[str]) -> dict[str, JobState]:
-    """Return state by job id (``12`` or ``12_3``); ids that Slurm does not know are UNKNOWN."""
-    wanted = sorted(set(ids))
-    if not wanted:
-        return {}
-    view = ask_about(wanted)
-    return {job: view.state(job) for job in wanted}
-
-
 def cluster_name() -> str:
     """Name of the cluster whose controller answers, "" where none does."""
     shown = run_for_output(["scontrol", "show", "config"])[0] or ""
     match = re.search(r"^ClusterName\s*=\s*(\S+)", shown, re.MULTILINE)
     return match[1] if match else ""
-
-
-def has_accounting() -> bool:
-    """Return whether sacct answers here."""
-    return run_for_output(["sacct", "-n", "-X", "-j", "1"])[0] is not None
 
 
 def parse_sacct(text: str) -> dict[str, JobState]:

@@ -49,6 +49,7 @@ def test_vectors_are_those_of_an_evaluation(model: Path) -> None:
     vectors = loaded.encode(texts, lang="eng_Latn", pooling="max")
     assert vectors.shape == (2, 32) and vectors.dtype == np.float32
     np.testing.assert_array_equal(vectors, EncoderBackend(model, "m").embed(texts, "en", -1, "max"))
+    np.testing.assert_array_equal(vectors, loaded.encode(texts, lang="English", pooling="max"))
     assert loaded.encode([]).shape == (0, 32)
     for wrong in ({"lang": "xx"}, {"pooling": "median"}, {"layer": 9}):
         with pytest.raises(UserError):
@@ -88,6 +89,7 @@ def test_translations_are_those_of_the_translator(
     for beam in (1, 3):
         expected = Translator(tmp_path / "dae", Search(beam=beam))(texts, "en", "ar")
         assert loaded.translate(texts, "en", "ar", beam=beam) == expected
+        assert loaded.translate(texts, "English", "arb_Arab", beam=beam) == expected
     assert expected[1] == ""
 
 
@@ -187,7 +189,7 @@ def test_tables_come_back_with_their_predictions(tuned: xling.Model, model: Path
     assert isinstance(found, pl.DataFrame) and found.columns == ["id", "tweet", "prediction"]
     assert found["prediction"].to_list() == expected and frame.columns == ["id", "tweet"]
     data = datasets.Dataset.from_dict({"text": texts})
-    made = tuned.predict(data, lang="sw")
+    made = tuned.predict(data, lang="Swahili")
     assert isinstance(made, datasets.Dataset) and list(made["prediction"]) == expected
     plain = xling.load(model)
     np.testing.assert_array_equal(plain.encode(frame, lang="sw"), plain.encode(texts, lang="sw"))
@@ -211,7 +213,7 @@ def test_rows_of_a_table_are_those_of_its_file(tuned: xling.Model, tmp_path: Pat
         {"text": [row["text"] for row in TOPICS], "label": [0, 1]}, features=features
     )
     for rows in (TOPICS, pl.DataFrame(TOPICS), data):
-        scores = tuned.evaluate(rows=rows, lang="swh", **settings)
+        scores = tuned.evaluate(rows=rows, lang="Kiswahili", **settings)
         assert [(s.lang, s.metric, s.value) for s in scores] == [
             (s.lang, s.metric, s.value) for s in expected
         ]

@@ -136,7 +136,7 @@ def test_recipe_is_found_by_path_and_overridden(xling: Xling, tmp_path: Path) ->
         ("vocab absent.yaml", r"no recipe at absent.yaml"),
         ("vocab out=x corpora.sww=a.txt", r"unknown language 'sww'"),
         ("vocab out=x corpora={}", r"no text to learn a vocabulary from"),
-        ("vocab out=x workers=0", r"workers=0; valid: a whole number from 1"),
+        ("vocab out=x workers=0", r"workers=0; valid: a whole number from 1, or auto"),
         ("vocab out=x workers=x", r"workers=x"),
         ("vocab out=x cluster=slurmm", r"unknown cluster 'slurmm'.*'slurm'"),
         ("binarize vocab=v out=o", r"nothing to binarize"),
@@ -205,7 +205,7 @@ def test_text_that_is_missing_or_too_short(refuse: Callable[..., None], tmp_path
     )
     (tmp_path / "short.txt").write_text("too short\n")
     words = [f"corpora.en={tmp_path}/short.txt", f"out={tmp_path}/x"]
-    refuse(r"could not make 8000 pieces.*set a smaller size=", "vocab", *words)
+    refuse(r"size=8000: .*at most size=.*; fix: size=\d+, or give more text", "vocab", *words)
     assert [p.name for p in tmp_path.iterdir()] == ["short.txt"]
 
 

@@ -11,6 +11,8 @@ import hashlib
 import json
 import os
 import shutil
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,9 +20,16 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.conftest import ROOT, TINY
+from tests.corpora.crawl import document
+from tests.corpora.crawl_index.dump import DUMP, Page, write_dump
+from tests.corpora.test_sources import wet
 from xling import cli
 from xling.core.output import manifest
+from xling.text.tokenizers.wordpiece import build_tokenizer
+from xling.text.vocab import DICTIONARY, WORDPIECE
 
+FEW = "checkpoint=w/model data=w/data fit.epochs=1"
+STATIC = "data=w/nway updates=2 rows=8 model.dim=16 model.bits=10 model.sketch=0"
 # Command without out=, the file whose content changes, and a setting that changes; none where there is no setting.
 WALKED = (
     ("corpus mono lang=en source=text:w/en.txt", "w/en.txt", "seed=7"),
@@ -43,6 +52,41 @@ WALKED = (
     ("export hf checkpoint=w/model", "w/model/model.pt", "pooling=cls"),
     ("merge checkpoints=w/model,w/twin", "w/twin/model.pt", "weights=1,2"),
     ("import hf source=w/hf", "w/hf/model.safetensors", ""),
+    ("corpus pivot pivot=en corpora.sw=w/sw corpora.de=w/de min_langs=2", "w/sw/card.md", "min_langs=3"),
+    ("corpus langid-eval text.en=w/en.txt text.sw=w/sw.txt", "w/sw.txt", "chars=50"),
+    (
+        f"corpus mono lang=sw source=cc-index:{DUMP} base_urls.cc=w/site cache=cache after_dedup=",
+        "",
+        "seed=7",
+    ),
+    ("corpus mono lang=sw source=wet:w/site/* base_urls.cc=w/site after_dedup=", "w/site/a.wet", "seed=7"),
+    (
+        "corpus codeswitch pair=en-sw mode=dictionary source=w/en.txt dictionaries.sw=w/muse.txt",
+        "w/muse.txt",
+        "seed=7",
+    ),
+    ("corpus select corpus=w/mono expr=chars>1", "w/mono/card.md", "expr=chars>2"),
+    ("corpus lm lang=en text=w/en.txt pieces=60 order=2 prune=0", "w/en.txt", "max_chars=4000"),
+    (
+        "vocab base=w/base corpora.en=w/en.txt corpora.sw=w/sw.txt size=150",
+        "w/base/wordpiece.json",
+        "size=140",
+    ),
+    (f"label sib200 {FEW} lang=sw fit.switch.sw=w/muse.txt", "w/muse.txt", "seed=7"),
+    (f"label sib200 {FEW} lang=sw text=w/sw.txt per_class=2", "w/sw.txt", "per_class=3"),
+    (f"finetune sib200 {FEW}", "w/data/rows/sib200/en.train.jsonl", "fit.seed=7"),
+    (f"pretrain static {STATIC} start.rounds=0 teacher.encoder=w/static", "w/static/static.json", "seed=7"),
+    (f"pretrain static {STATIC} start.encoder=w/static", "w/static/static.json", "seed=7"),
+)
+# Made again without asking: command without out=, a file whose content changes, and a setting that changes.
+REMADE = (
+    ("analyse w/model suites=sib200 data=w/data rows=8", "w/data/rows/sib200/sw.test.jsonl", "rows=7"),
+    ("analyse w/model suites=sib200 data=w/data rows=8 other=w/twin", "w/twin/model.pt", "rows=7"),
+    (
+        "watch w/trained suites=sib200 data=w/data fit.epochs=1",
+        "w/data/rows/sib200/en.train.jsonl",
+        "seeds=2",
+    ),
 )
 # Tables and pages, made in seconds from what is kept, are replaced without asking.
 REPLACED = {
@@ -69,12 +113,56 @@ def made(tmp_path_factory: pytest.TempPathFactory, model: Path, vocab: Path, sha
         shutil.copy(root / "raw" / source, root / "w" / name)
     shutil.copy(root / "raw" / "para" / "en-sw.sw", root / "w" / "p.sw")
     _write_formats(root / "w")
-    for folder, name in ((model, "model"), (model, "twin"), (vocab, "vocab"), (shards, "shards")):
+    _write_rows(root / "w")
+    for folder, name in (
+        (model, "model"),
+        (model, "twin"),
+        (model, "trained"),
+        (vocab, "vocab"),
+        (shards, "shards"),
+    ):
         shutil.copytree(folder, root / "w" / name)
-        if name != "shards":
+        if name not in ("shards", "trained"):
             (root / "w" / name / "manifest.json").unlink()
     (root / "w" / "hf" / "manifest.json").unlink()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(root)
+        for line in MADE.splitlines():
+            assert cli.main(line.split()) == 0
+    (root / "w" / "static" / "manifest.json").unlink()
     return root
+
+
+MADE = f"""\
+corpus parallel pair=en-sw source=moses:raw/para/en-sw out=w/sw
+corpus parallel pair=en-de source=moses:raw/para/en-de out=w/de
+corpus mono lang=en source=text:w/en.txt after_dedup= out=w/mono
+corpus nway data=w/own langs=en,sw sources=own share=0.5 keep_texts=en out=w/nway
+pretrain static {STATIC} start.rounds=0 out=w/static
+finetune sib200 {FEW} out=w/tuned"""
+
+
+def _write_rows(folder: Path) -> None:
+    """Write a suite, a dictionary, a WordPiece vocabulary and a dump of Common Crawl."""
+    rows = folder / "data" / "rows" / "sib200"
+    rows.mkdir(parents=True)
+    for lang in ("en", "sw"):
+        texts = (folder / f"p.{lang}").read_text("utf-8").splitlines()
+        for start, split in ((0, "train"), (20, "dev"), (30, "test")):
+            some = enumerate(texts[start : start + 10], start)
+            values = [
+                {"id": f"{n}", "fields": {"text": x}, "label": ("politics", "sports")[n % 2]} for n, x in some
+            ]
+            (rows / f"{lang}.{split}.jsonl").write_text(
+                "".join(f"{json.dumps(v)}\n" for v in values), "utf-8"
+            )
+    shutil.copy(folder.parent / "raw" / "dict" / "en-sw.tsv", folder / "muse.txt")
+    (folder / "base").mkdir()
+    pieces = [f"{mark}{letter}" for mark in ("", "##") for letter in "abcdefghijklmnopqrstuvwxyz"]
+    build_tokenizer(pieces, True, None, True).save(str(folder / "base" / WORDPIECE))
+    (folder / "base" / DICTIONARY).write_text("".join(f"{name} 1\n" for name in pieces), "utf-8")
+    write_dump(folder / "site", [Page(f"https://{i}.example/", document("sw", i)) for i in range(9)])
+    (folder / "site" / "a.wet").write_bytes(b"".join(wet(*(document("sw", i) for i in range(9)))))
 
 
 def _write_formats(folder: Path) -> None:
@@ -105,6 +193,9 @@ def other_content(path: Path) -> None:
         torch.save(state, path)
     elif path.suffix == ".safetensors":
         save_file({name: 2 * tensor for name, tensor in load_file(path).items()}, path, {"format": "pt"})
+    elif path.suffix == ".json":
+        first, second, third, *rest = before.split(b"\n")
+        path.write_bytes(b"\n".join([first, third, second, *rest]))
     elif path.suffix == ".bin":
         path.write_bytes(before[2:20] + before[:2] + before[20:])
     else:
@@ -112,9 +203,47 @@ def other_content(path: Path) -> None:
         path.write_bytes(b"\n".join([second, first, *rest]))
     assert path.read_bytes() != before and path.stat().st_size == len(before)
     os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
-    if (record := path.parents[1] / "manifest.json").is_file():  # as another binarize would have written it
+    if (record := _record_of(path)).is_file():  # as another run would have written it
         old, new = hashlib.sha256(before).hexdigest(), manifest.sha256(path)
         record.write_text(record.read_text().replace(old, new))
+
+
+def with_setting(words: list[str], setting: str) -> list[str]:
+    """The words of a command with one setting more, or with another value of it."""
+    name = setting.partition("=")[0]
+    return [each for each in words if each.partition("=")[0] != name] + [setting] * bool(setting)
+
+
+def _record_of(path: Path) -> Path:
+    """The manifest of the output that a file belongs to, or a path where none is."""
+    records = [folder / "manifest.json" for folder in path.parents[:2]]
+    return next(filter(Path.is_file, records), records[0])
+
+
+@pytest.fixture
+def read_files() -> Iterator[set[str]]:
+    """The files that Python opens for reading; the interpreter keeps its hook."""
+    files: set[str] = set()
+    is_over = False
+
+    def note(event: str, args: tuple[object, ...]) -> None:
+        if event == "open" and not is_over and isinstance(args[0], str | bytes) and args[1] in ("r", "rb"):
+            files.add(os.path.realpath(os.fsdecode(args[0])))
+
+    sys.addaudithook(note)
+    yield files
+    is_over = True
+
+
+def check_inputs(out: Path, read_files: set[str], folder: Path) -> None:
+    """Check that each file of the user's that was read is an input, by which a rerun tells that it has changed."""
+    inputs = [os.path.realpath(each) for each in manifest.read(out).inputs]
+    own = {
+        each
+        for each in read_files
+        if Path(each).is_relative_to(folder) and not each.endswith("manifest.json") and "/." not in each
+    }
+    assert not [each for each in own if not any(Path(each).is_relative_to(given) for given in inputs)]
 
 
 @pytest.mark.parametrize(
@@ -128,11 +257,16 @@ def test_a_rerun_makes_nothing_or_is_refused(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    read_files: set[str],
 ) -> None:
     shutil.copytree(made / "w", tmp_path / "w")
     monkeypatch.chdir(tmp_path)
-    path, words = Path(file), [*command.split(), "out=o/out"]
+    words = [*command.split(), "out=o/out"]
     assert cli.main(words) == 0, capsys.readouterr().err
+    if not command.startswith("corpus mono") and not command.startswith(
+        "corpus parallel"
+    ):  # they keep a plan
+        check_inputs(Path("o/out"), read_files, tmp_path / "w")
     record = (tmp_path / "o/out/manifest.json").read_bytes()
     times = {each: each.stat().st_mtime_ns for each in Path("o/out").rglob("*")}
 
@@ -140,31 +274,61 @@ def test_a_rerun_makes_nothing_or_is_refused(
         assert {each: each.stat().st_mtime_ns for each in Path("o/out").rglob("*")} == times
         assert Path("o/out/manifest.json").read_bytes() == record
 
-    def refused(*more: str) -> None:
+    def refused(more: str = "") -> None:
         capsys.readouterr()
-        assert cli.main([*words, *more]) == 2
+        changed = with_setting(words, more)
+        assert cli.main(changed) == 2
         assert "add overwrite=true to replace it" in capsys.readouterr().err
-        assert cli.main(["why-rerun", *words, *more]) == 0
+        assert cli.main(["why-rerun", *changed]) == 0
         assert "was made with other settings or inputs" in capsys.readouterr().out
         stays()
 
     for respelled in (command, command.replace("w/", "./w/"), command.replace("w/", f"{tmp_path}/w/")):
         assert cli.main([*respelled.split(), "out=o/out"]) == 0
         stays()
-    content, signed = path.read_bytes(), path.parents[1] / "manifest.json"
-    signature = signed.read_bytes() if signed.is_file() else b""
-    other_content(path)
-    refused()
-    if path.suffix in (".txt", ".en", ".sw"):
-        path.write_bytes(content + content.split(b"\n")[0] + b"\n")
+    if file:
+        path, signed = Path(file), _record_of(Path(file))
+        content, signature = path.read_bytes(), signed.read_bytes() if signed.is_file() else b""
+        other_content(path)
         refused()
-    path.write_bytes(content)
-    if signature:
-        signed.write_bytes(signature)
+        if path.suffix in (".txt", ".en", ".sw"):
+            path.write_bytes(content + content.split(b"\n")[0] + b"\n")
+            refused()
+        path.write_bytes(content)
+        if signature:
+            signed.write_bytes(signature)
     if setting:
         refused(setting)
     assert cli.main(words) == 0, "what was before is up to date again"
     stays()
+
+
+@pytest.mark.parametrize(("command", "file", "setting"), REMADE, ids=[each[0][:70] for each in REMADE])
+def test_a_table_is_made_again_of_what_has_changed_alone(
+    command: str,
+    file: str,
+    setting: str,
+    made: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    read_files: set[str],
+) -> None:
+    shutil.copytree(made / "w", tmp_path / "w")
+    monkeypatch.chdir(tmp_path)
+    record = Path("o/out/manifest.json")
+
+    def made_by(*words: str) -> tuple[bytes, int]:
+        assert cli.main([*words, "out=o/out"]) == 0
+        return record.read_bytes(), record.stat().st_mtime_ns
+
+    first = made_by(*command.split())
+    check_inputs(Path("o/out"), read_files, tmp_path / "w")
+    for respelled in (command, command.replace("w/", "./w/"), command.replace("w/", f"{tmp_path}/w/")):
+        assert made_by(*respelled.split()) == first
+    assert made_by(*with_setting(command.split(), setting)) != first
+    second = made_by(*command.split())
+    other_content(Path(file))
+    assert made_by(*command.split()) != second
 
 
 def test_every_module_that_publishes_asks_the_one_function_first() -> None:

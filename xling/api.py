@@ -20,6 +20,7 @@ from xling.core import languages
 from xling.core.commands import call, inputs, runner
 from xling.core.errors import UserError
 from xling.core.output import manifest
+from xling.core.settings.codes import code_of
 from xling.eval.rows import rows_in_memory
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Model:
         if rows_in_memory.is_table(texts):
             texts = [row["text"] for row in rows_in_memory.cells_of(texts, ("text",))]
         vectors: Float32[np.ndarray, "texts dim"] = self._encoder.embed(
-            texts, languages.get(lang).code, layer, pooling
+            texts, languages.get(code_of(lang)).code, layer, pooling
         )
         return vectors
 
@@ -100,7 +101,7 @@ class Model:
         search = runner.load("xling.models.generate.settings:Search")(beam=beam)
         translator = self._translator
         translator.search = search
-        translated: list[str] = translator(texts, src, tgt, via=via)
+        translated: list[str] = translator(texts, code_of(src), code_of(tgt), via=code_of(via))
         return translated
 
     def evaluate(
@@ -140,7 +141,8 @@ class Model:
         with tempfile.TemporaryDirectory() as scratch:
             if rows is not None:
                 file = Path(
-                    scratch if out is None else f"{out}.rows", f"{languages.get(lang).code}.test.jsonl"
+                    scratch if out is None else f"{out}.rows",
+                    f"{languages.get(code_of(lang)).code}.test.jsonl",
                 )
                 settings[rows_in_memory.write(rows, file)] = file
             folder = Path(out) if out is not None else Path(scratch) / "eval"
@@ -178,7 +180,7 @@ class Model:
             'topics'
         """
         if rows is not None:
-            file = Path(f"{out}.rows", f"{languages.get(lang).code}.train.jsonl")
+            file = Path(f"{out}.rows", f"{languages.get(code_of(lang)).code}.train.jsonl")
             settings[rows_in_memory.write(rows, file)] = file
         call.stage("finetune", {"checkpoint": self.path, "out": Path(out), **_plain(settings)})
         return Model(Path(out))

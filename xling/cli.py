@@ -20,7 +20,8 @@ Every stage takes these words too:
 
 - ``--json`` prints the answer as one JSON value.
 - ``cluster=local|slurm|debug`` says where the stage runs.
-- ``workers=N`` is the number of processes that a stage of several parts may use on this machine.
+- ``workers=N`` is the number of processes for the parts of a stage on this machine; ``auto``, the default, is one for
+  each core where much is to be read.
 - ``slurm.nodes=2`` and the like say what it asks of the cluster.
 - ``sweep.seed=1,2`` runs the stage once per value.
 - ``overwrite=true`` lets it replace an output, finished or not, that was made with other settings or inputs.
@@ -58,6 +59,7 @@ from xling.core.output import digests, manifest
 from xling.core.output.command_result import Answer, Rows, as_json, tell, visible
 from xling.core.settings import config, schema
 
+_AUTO = "auto"
 _CLUSTERS = ("local", "slurm", "debug", "plan")
 JSON = "--json"
 DRY_RUN = "--dry-run"
@@ -119,7 +121,8 @@ def watched(words: Sequence[str]) -> contextlib.AbstractContextManager[object]:
 
 def _discard_output() -> None:
     """Discard buffered output for a closed or full standard output, so that exit does not fail on it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with contextlib.suppress(OSError):  # too many open files
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextlib.contextmanager
@@ -321,18 +324,12 @@ def resolve(stage: Stage, words: Sequence[str]) -> tuple[Any, dict[str, str]]:
         else:
             bare.append(word)
     refuse_misspelt(stage.name, bare[:1], stage.words)
-    if bare and not stage.positional:
-        raise UserError(
-            f"xling {stage.name} cannot use {bare[0]!r}",
-            "the name of a recipe, one ending in .yaml, or key=value",
-            without_blank(words, bare[0]),
-        )
     names = stage.positional.split()
-    if len(names) > 1 and len(bare) > len(names):
+    if len(names) != 1 and (unused := bare[len(names) :]):
         raise UserError(
-            f"xling {stage.name} cannot use {bare[len(names)]!r}",
-            stage.positional.upper(),
-            without_blank(words, bare[len(names)]),
+            f"xling {stage.name} cannot use {unused[0]!r}",
+            stage.positional.upper() or "the name of a recipe, one ending in .yaml, or key=value",
+            without_blank(words, unused[0]),
         )
     if len(bare) > 1 and len(names) == 1:
         overrides.append(f"{stage.positional}={json.dumps(bare, ensure_ascii=False)}")
@@ -355,7 +352,7 @@ def _is_flag(cls: Any, name: str) -> bool:
 
 def split_launch(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """Split off the launch settings (``cluster``, ``workers``, ``slurm.*``) from the other words."""
-    launch = {"cluster": "local", "workers": "1"}
+    launch = {"cluster": "local", "workers": _AUTO}
     rest = []
     for word in words:
         key, sign, value = word.partition("=")
@@ -365,9 +362,18 @@ def split_launch(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
             rest.append(word)
     if launch["cluster"] not in _CLUSTERS:
         raise unknown("cluster", launch["cluster"], _CLUSTERS)
-    if not launch["workers"].isdecimal() or int(launch["workers"]) < 1:
-        raise UserError(f"workers={launch['workers']}", "a whole number from 1")
+    num_workers(launch)
     return launch, rest
+
+
+def num_workers(launch: dict[str, str]) -> int | None:
+    """Return the number of processes for the parts of a stage, None where the machine and the work decide."""
+    workers = launch["workers"]
+    if workers == _AUTO:
+        return None
+    if not workers.isdecimal() or int(workers) < 1:
+        raise UserError(f"workers={workers}", f"a whole number from 1, or {_AUTO}")
+    return int(workers)
 
 
 def slurm_settings(launch: dict[str, str]) -> dict[str, str]:
@@ -385,9 +391,8 @@ def execute(name: str, cfg: Any, launch: dict[str, str]) -> Any:
     if launch["cluster"] == "local" or is_dry:
         if not is_dry:
             refuse_slurm_settings(launch)
-        out = closing.output_of(name, getattr(cfg, "out", ""), getattr(cfg, "lang", ""))
-        before, started_at = closing.state_of(out), time.monotonic()
-        result = run_local(name, cfg, int(launch["workers"]))
+        before, started_at = closing.state_of(name, cfg), time.monotonic()
+        result = run_local(name, cfg, num_workers(launch))
         closing.note_end(name, cfg, before, time.monotonic() - started_at)
         return result
     return load("xling.slurm.launch:submit")(name, cfg, launch["cluster"], slurm_settings(launch))
@@ -440,7 +445,7 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False, goal: 
         goal: ``run``; ``outline`` and ``config`` say what would run.
     """
     from xling.core.commands import pipeline
-    from xling.core.commands.needs import missing_inputs, outline, with_what_is_there
+    from xling.core.commands.needs import missing_inputs, outline, settings_of, with_what_is_there
     from xling.core.commands.parallel_steps import run_steps
 
     refuse_blanks(words)
@@ -459,15 +464,7 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False, goal: 
     refuse_slurm_settings(launch)
     plan, configs = pipeline.merge_pipelines(plans)
     if goal == "config":
-        settings = {
-            name: {
-                "stage": plan.steps[name].stage,
-                "after": plan.steps[name].after,
-                "config": config.to_dict(cfg),
-            }
-            for name, cfg in configs.items()
-        }
-        return Answer(json.dumps(settings, indent=1, ensure_ascii=False), settings)
+        return settings_of(plan, configs)
     if goal == "run" or not missing_inputs(plan, configs):
         plan, configs = with_what_is_there(plan, configs)
     if goal == "outline":
@@ -475,12 +472,14 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False, goal: 
     for step in plan.steps.values():
         extras.require(STAGES[step.stage].extra, f"xling {step.stage}")
     answers: dict[str, Any] = {}
-    last, started_at = list(configs)[-1], time.monotonic()
-    for name, result in run_steps(plan, configs, plan.steps_at_once, int(launch["workers"])):
+    last, cfg = list(configs.items())[-1]
+    stage = plan.steps[last].stage
+    before, started_at = closing.state_of(stage, cfg), time.monotonic()
+    for name, result in run_steps(plan, configs, plan.steps_at_once, num_workers(launch)):
         answers[name] = values_of(result) if as_json else None
         if not as_json:
             show(result, as_json)
-    closing.note_end(plan.steps[last].stage, configs[last], b"", time.monotonic() - started_at)
+    closing.note_end(stage, cfg, before, time.monotonic() - started_at, plan.next)
     return answers
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
-from xling.core.errors import UserError
+from xling.core.errors import UserError, nearest
 from xling.core.language_names import in_column_name, is_plain
 from xling.core.languages import Language
 from xling.text.files.delimited import (
@@ -94,7 +94,9 @@ def _positions(
     if wanted:
         if missing := [name for name in wanted if lowered.count(name) != 1]:
             raise UserError(
-                f"{uri} has no columns {', '.join(missing)}, or several", f"columns {', '.join(header)}"[:300]
+                f"{uri} has no column {', '.join(missing)}, or several",
+                f"columns {', '.join(header)}"[:300],
+                "".join(f"did you mean {header[lowered.index(n)]}?" for n in nearest(missing[0], lowered, 1)),
             )
         return [lowered.index(name) for name in wanted], True
     if positions := guess(header):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.output.manifest import Manifest
+
+_BASES = "base_urls"
 
 
 def finished(
@@ -36,8 +39,10 @@ def finished(
             file is missing; or another stage or program made ``out``.
     """
     inputs: Mapping[str, str] = {}
-    if recorded and manifest.stage_of(out) == stage:
-        published = manifest.read(out)
+    published = manifest.read(out) if manifest.stage_of(out) == stage else None
+    if published and _BASES in published.config and _places(published.config) == _places(content):
+        content = content | {_BASES: published.config[_BASES]}
+    if published and recorded:
         source, digests = published.config.get("source"), recorded
         if not (source == content["source"] and is_in_place()):
             digests = digests_now()
@@ -47,6 +52,12 @@ def finished(
         content = content | {"source": source}
         inputs = digests if published.inputs else {}
     return manifest.up_to_date(out, stage, content, map(Path, inputs))
+
+
+def _places(content: Mapping[str, Any]) -> dict[str, str]:
+    """Return the publishers' addresses by scheme; of a folder, its path however it was spelled."""
+    given = content.get(_BASES) or {}
+    return {scheme: base if "://" in base else os.path.realpath(base) for scheme, base in given.items()}
 
 
 def _changed_files(recorded: Mapping[str, str], current: Mapping[str, str]) -> list[str]:

@@ -204,11 +204,13 @@ def epub_pages(path: Path) -> Iterator[tuple[str, bytes | None]]:
             elif name == "reference" and attributes.get("type") == "toc":  # of EPUB 2
                 contents.add(attributes.get("href", "").partition("#")[0])
         locked = _locked_members(archive)
-        for item in dict.fromkeys(order):  # a page stands once in a book
-            if item in pages and pages[item] not in contents:
-                member = normpath(join(dirname(package), unquote(pages[item].partition("#")[0])))
-                is_there = member in archive.NameToInfo and member not in locked
-                yield member, read_member(archive, member) if is_there else None
+        files = [
+            pages[item].partition("#")[0] for item in order if item in pages and pages[item] not in contents
+        ]
+        members = [normpath(join(dirname(package), unquote(file))) for file in files]
+        for member in dict.fromkeys(members):  # a page stands once in a book, under however many names
+            is_there = member in archive.NameToInfo and member not in locked
+            yield member, read_member(archive, member) if is_there else None
 
 
 def _locked_members(archive: ZipFile) -> set[str]:

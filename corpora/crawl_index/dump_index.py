@@ -18,10 +18,12 @@ import polars as pl
 
 from xling.core.progress import Progress
 from xling.corpora.common.ranges import CONNECTIONS, RangeReader, SpentError
-from xling.corpora.crawl_index.part import DIGEST, SCHEMA, Found, PartReader, Wanted
+from xling.corpora.crawl_index.part import DAMAGE, DIGEST, SCHEMA, Found, PartReader, Wanted, refuse_if_none
 from xling.corpora.crawl_index.selection import drawn
+from xling.text.files.compressed import raise_if_of_machine
 
 T = TypeVar("T")
+LOST_ROWS = "rows in missing or damaged row groups of the index"
 RECORD_BYTES, _SMALL_RECORD_BYTES = 20_000, 2_000  # usual, and lowest mean, of records not known yet
 _INDEX_SHARE = 0.5  # of the bytes that may come: what the language columns may take
 _DIGEST_SHARE = (
@@ -38,12 +40,14 @@ class IndexRows:
         index_bytes: bytes of the index that they took, whether they came now or earlier.
         num_parts: parts of the index.
         notes: what was left out, counted.
+        faults: location and reason of each part that could not be read.
     """
 
     table: pl.DataFrame
     index_bytes: int = 0
     num_parts: int = 0
     notes: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -121,14 +125,16 @@ class DumpIndex:
                         continue
                     hits[dump, name] = each
                     num_rows += len(each.rows)
-                    read.notes["damaged parts of the index"] += not each.footer_bytes
+                    read.notes["missing or damaged parts of the index"] += bool(each.fault)
                     read.index_bytes += _language_bytes(each)
+                refuse_if_none(list(hits.values()))
                 bar.update(len(some))
                 is_half = self._num_bytes and read.index_bytes > _INDEX_SHARE * self._num_bytes
                 is_enough = self._num_bytes and num_rows * _SMALL_RECORD_BYTES > self._num_bytes
                 if is_half or is_enough or not all((dump, name) in hits for dump, name, _ in some):
                     break
         read.notes["parts of the index left out (size= or time=)"] += len(parts) - len(hits)
+        read.faults = [each.fault for each in hits.values() if each.fault]
         return hits
 
     def _find(self, part: tuple[str, str, str]) -> Found | None:
@@ -163,7 +169,7 @@ class DumpIndex:
             try:
                 yield _Group(name, dump, number, num, columns, hits.cost(number, columns))
             except ValueError:
-                read.notes["rows in damaged row groups of the index"] += num
+                read.notes[LOST_ROWS] += num
 
     def _read_groups(self, hits: dict[tuple[str, str], Found], groups: list[_Group], read: IndexRows) -> None:
         """Read row groups while the limits allow, the cheapest first."""
@@ -190,7 +196,7 @@ class DumpIndex:
                         tables.append(table.with_columns(dump=pl.lit(group.dump)))
                     elif table:
                         left -= group.num_matches
-                        read.notes["rows in damaged row groups of the index"] += group.num_matches
+                        read.notes[LOST_ROWS] += group.num_matches
                 bar.update(len(some))
         read.notes["matching rows left out (size= or time=)"] += left
         if tables:
@@ -204,7 +210,8 @@ class DumpIndex:
             )
         except SpentError:
             return False
-        except (ValueError, OSError, pl.exceptions.PolarsError):
+        except (*DAMAGE, pl.exceptions.PolarsError) as error:
+            raise_if_of_machine(error)
             return True
 
 

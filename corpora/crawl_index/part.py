@@ -6,6 +6,7 @@ row group the other columns, or only the pages of the matching rows (`rows_of`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,7 @@ from xling.core.output import sealed
 from xling.corpora.common.ranges import DamagedAnswerError, MissingError, RangeReader
 from xling.corpora.crawl_index.joined import Piece, joined, read_pieces
 from xling.corpora.crawl_index.parquet_pages import MAGIC, MAX_FOOTER_BYTES, TAIL_BYTES, Chunk, Footer, Pages
+from xling.text.files.compressed import raise_if_of_machine
 
 if TYPE_CHECKING:
     from jaxtyping import Int8, Int64
@@ -40,7 +42,7 @@ SCHEMA: dict[str, Any] = {
 """Columns of the rows that match; ``rank`` is 0 where the language is the page's main one."""
 _NEEDED = ("warc_filename", "warc_record_offset", "warc_record_length")
 _GUESSED_FOOTER = 1 << 16
-_DAMAGE = (ValueError, OSError, MemoryError, pa.ArrowException)
+DAMAGE = (ValueError, OSError, MemoryError, pa.ArrowException, MissingError, DamagedAnswerError)
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ class Found:
         rows: its row in the row group, int64 (matches).
         ranks: as of `Wanted.ranks`, int8 (matches).
         page_indexes: ``group.column`` -> the bytes of its page index.
+        fault: why it has none, where the part cannot be read; such a part is not kept and is asked for again.
     """
 
     location: str
@@ -91,6 +94,7 @@ class Found:
     rows: Int64[np.ndarray, " matches"]
     ranks: Int8[np.ndarray, " matches"]
     page_indexes: dict[str, bytes]
+    fault: str = ""
 
     @cached_property
     def footer(self) -> Footer:
@@ -150,7 +154,7 @@ class PartReader:
 
         Raises:
             SpentError: a limit is reached.
-            UserError: there is no such file, no language column, or the server does not answer as it should.
+            UserError: there is no language column, or the server does not answer as it should.
         """
         path = self._folder / f"{name}.npz"
         if sealed.is_good(path):
@@ -158,13 +162,11 @@ class PartReader:
                 return _from_arrays(location, dict(saved))
         try:
             hits = self._find(location)
-        except (MissingError, DamagedAnswerError) as error:
-            raise UserError(
-                f"{location}: {error}", fix="check the dump and base_urls.cc, or run the command again"
-            ) from None
-        except _DAMAGE:  # a part of many: its rows are lost, and that is said
+        except DAMAGE as error:  # a part of many: its rows are lost, and that is said
+            raise_if_of_machine(error)
             empty = np.zeros(0, np.int64)
-            hits = Found(location, 0, b"", empty, empty, empty.astype(np.int8), {})
+            fault = f"{location}: {error if isinstance(error, MissingError) else 'damaged'}"
+            return Found(location, 0, b"", empty, empty, empty.astype(np.int8), {}, fault)
         with sealed.writing(path) as file:
             np.savez(file, **_to_arrays(hits))
         return hits
@@ -225,20 +227,15 @@ class PartReader:
 
         Raises:
             SpentError: a limit is reached.
-            UserError: the file is gone, or the server does not answer as it should.
-            ValueError, OSError: damaged bytes.
+            UserError: the server does not answer as it should.
+            DAMAGE: the file is gone, or its bytes are damaged.
         """
         path = self._folder / f"{name}.{group:05d}.{'-'.join(_short(c) for c in columns)}.parquet"
         if sealed.is_good(path):
             return pl.read_parquet(sealed.content(path))
         needed = {column: hits.needed(group, column) for column in columns}
         pieces = [piece for _, _, pieces in needed.values() for piece in pieces]
-        try:
-            read = iter(read_pieces(self._reader, hits.location, pieces))
-        except (MissingError, DamagedAnswerError) as error:
-            raise UserError(
-                f"{hits.location}: {error}", fix="run the same command again, or use a mirror"
-            ) from None
+        read = iter(read_pieces(self._reader, hits.location, pieces))
         rows = hits.rows_in(group)
         values: dict[str, Any] = {"rank": hits.ranks[hits.groups == group]}
         for column, (chunk, pages, of_column) in needed.items():
@@ -251,6 +248,15 @@ class PartReader:
         with sealed.writing(path) as file:
             table.write_parquet(file)
         return table
+
+
+def refuse_if_none(asked: Sequence[Found]) -> None:
+    """Raise UserError if no part of the index could be read: the dump or the server is another than was meant."""
+    if asked and all(each.fault for each in asked):
+        raise UserError(
+            f"{asked[0].fault}; none of {len(asked)} parts of the index can be read",
+            fix="check the dump and base_urls.cc, or run the command again",
+        )
 
 
 def _short(column: str) -> str:

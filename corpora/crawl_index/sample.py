@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from xling.corpora.common.ranges import RangeReader, SpentError
+from xling.corpora.common.ranges import CONNECTIONS, RangeReader, SpentError
 from xling.corpora.crawl_index.dump_index import RECORD_BYTES
-from xling.corpora.crawl_index.part import Found, PartReader, Wanted
+from xling.corpora.crawl_index.part import DAMAGE, Found, PartReader, Wanted, refuse_if_none
 from xling.corpora.crawl_index.selection import drawn
 
 _LENGTH = "warc_record_length"
@@ -49,13 +49,17 @@ def estimate(
     Raises:
         UserError: the index cannot be read.
     """
+    asked: list[Found] = []
     matches: dict[tuple[str, str], Found] = {}
     readers = {dump: PartReader(reader, folder / dump, wanted) for dump, _, _ in parts}
     with contextlib.suppress(SpentError):
         for dump, name, location in sorted(parts, key=lambda part: drawn(part[1], seed)):
             each = readers[dump].find(name, location)
-            if each.footer_bytes:
+            asked.append(each)
+            if not each.fault:
                 matches[dump, name] = each
+            if len(asked) in (CONNECTIONS, len(parts)):
+                refuse_if_none(asked)
             if sum(len(hits.rows) for hits in matches.values()) >= _ENOUGH_ROWS:
                 break
     pages = sum(len(hits.rows) for hits in matches.values()) * len(parts) // max(1, len(matches))
@@ -66,7 +70,7 @@ def _mean_length(readers: dict[str, PartReader], matches: dict[tuple[str, str], 
     """Return the mean bytes of the records of one row group, the usual ones where no byte is left to read them."""
     for (dump, name), hits in matches.items():
         for group in hits.matches():
-            with contextlib.suppress(SpentError, ValueError, OSError):
+            with contextlib.suppress(SpentError, *DAMAGE):
                 lengths = readers[dump].rows_of(name, hits, group, (_LENGTH,))[_LENGTH].drop_nulls()
                 if len(lengths):
                     return sum(lengths.to_list()) / len(lengths)

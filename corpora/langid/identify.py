@@ -35,6 +35,8 @@ _FASTTEXT_WEIGHT, _NGRAM_WEIGHT = (
 _SOFTNESS = 0.35  # exponent of the n-grams' probabilities
 _FEW_TRAINING_CHARS = 60_000
 _LONG_LINE = 80  # lines over this are tried first, since sorting all lines of a page takes longer
+_UNSURE_SCORE = 0.5  # under this fastText score py3langid may be right about a language that it alone knows
+_SURE_NGRAMS = 0.99  # from this score of the n-grams on, a language that they alone know needs no vote
 _AGREED_SCORE = 0.9  # from this fastText score on, agreement of py3langid is enough
 _NUM_CANDIDATES = 5
 _TEXTS_AT_ONCE = 256
@@ -201,8 +203,7 @@ class Ensemble:
     @cached_property
     def langs(self) -> frozenset[str]:
         """Languages that any of the models knows; lid.176 and py3langid need not be read to say so."""
-        known = {lang.base for lang in languages.LANGUAGES.values() if lang.fasttext}
-        return frozenset(known) | _ngram_identifier().langs | _ONLY_PY3LANGID
+        return _known_langs()
 
     def rank(self, text: str) -> Ranking:
         """Return fastText's answer if the text is long and it is sure, or py3langid agrees, else a vote."""
@@ -213,7 +214,7 @@ class Ensemble:
         return self._vote_on_unsure(texts, lid176().ranks(texts))
 
     def _vote_on_unsure(self, texts: Sequence[str], answers: list[Ranking]) -> list[Ranking]:
-        """Return fastText's answers, with a vote for those that are unsure."""
+        """Return fastText's answers, with a vote for those that are unsure, or that only the n-grams can know."""
         asked = [
             i
             for i, (text, ranking) in enumerate(zip(texts, answers, strict=True))
@@ -224,50 +225,81 @@ class Ensemble:
             for i, py3langid_answer in zip(asked, py3langid_rankings([texts[i] for i in asked]), strict=True)
             if not _agree(answers[i], py3langid_answer)
         }
-        owns = _ngram_identifier().ranks([texts[i] for i in seconds])
-        votes = {
-            i: self._vote(answers[i], ngram_ranking, py3langid_answer)
-            for (i, py3langid_answer), ngram_ranking in zip(seconds.items(), owns, strict=True)
-        }
-        return [votes.get(i, fasttext_ranking) for i, fasttext_ranking in enumerate(answers)]
+        near = {i for i, ranking in enumerate(answers) if ranking and _has_unknown_relative(ranking[0][0])}
+        of_ngrams = sorted(near.union(seconds))
+        owns = dict(zip(of_ngrams, _ngram_identifier().ranks([texts[i] for i in of_ngrams]), strict=True))
+        votes = {i: self._vote(answers[i], owns[i], answer) for i, answer in seconds.items()}
+        relatives = {i: owns[i] for i in near if _is_unknown_relative(owns[i], answers[i][0][0])}
+        return [(votes | relatives).get(i, ranking) for i, ranking in enumerate(answers)]
 
     def _vote(self, fasttext_ranking: Ranking, ngram_ranking: Ranking, py3langid_answer: Ranking) -> Ranking:
+        ngram_weight = _ngram_weight(fasttext_ranking, ngram_ranking, py3langid_answer)
         rankings = (
             (_FASTTEXT_WEIGHT, fasttext_ranking),
-            (_ngram_weight(ngram_ranking, py3langid_answer), _soften(ngram_ranking)),
+            (ngram_weight, _soften(ngram_ranking)),
             (1.0, py3langid_answer),
         )
         votes: defaultdict[str, float] = defaultdict(float)
         for weight, ranking in rankings:
             for code, score in ranking:
                 votes[code] += weight * score
-        ranked = sorted(votes.items(), key=lambda vote: (-vote[1], vote[0]))
-        return [(code, min(1.0, vote / self._total_weight(code))) for code, vote in ranked[:_NUM_CANDIDATES]]
+        ranked = sorted(votes.items(), key=lambda vote: (-vote[1], vote[0]))[:_NUM_CANDIDATES]
+        return [(code, min(1.0, vote / self._total_weight(code, ngram_weight > 0))) for code, vote in ranked]
 
     @staticmethod
     @cache
-    def _total_weight(code: str) -> float:
-        """Return the weight of the models that know a language.
+    def _total_weight(code: str, has_ngrams: bool) -> float:
+        """Return the weight of the models that know a language and vote.
 
         A language only known to n-grams can be certain too.
         """
         knows_code = (
             (lid176().langs, _FASTTEXT_WEIGHT),
-            (_ngram_identifier().langs, _NGRAM_WEIGHT),
+            (_ngram_identifier().langs, _NGRAM_WEIGHT if has_ngrams else 0.0),
             (_py3langid_langs(), 1.0),
         )
-        return sum(weight for langs, weight in knows_code if code.partition("_")[0] in langs)
+        known = sum(weight for langs, weight in knows_code if _base_code(code) in langs)
+        return known or _NGRAM_WEIGHT
 
 
-def _ngram_weight(ngram_ranking: Ranking, py3langid_answer: Ranking) -> float:
-    """Return the weight of the n-gram model: lower if it is unsure, 0 for relatives of languages with little data."""
+@cache
+def _has_unknown_relative(code: str) -> bool:
+    """Return whether the n-grams alone know a near relative of a language, and know little of that itself.
+
+    So Tigrinya is Amharic to fastText and py3langid, which are sure of it.
+    """
+    return _ngram_identifier().knows_little(_base_code(code)) and any(
+        _is_unknown_relative([(lang, 1.0)], code) for lang in _ngram_identifier().langs
+    )
+
+
+def _is_unknown_relative(ngram_ranking: Ranking, code: str) -> bool:
+    """Return whether the n-grams are sure of a language that is near to ``code`` and that no other model knows."""
+    if not ngram_ranking or ngram_ranking[0][1] < _SURE_NGRAMS:
+        return False
+    mine, other = languages.get(ngram_ranking[0][0]), languages.get(code)
+    is_unknown = mine.base not in lid176().langs | _py3langid_langs()
+    return is_unknown and (mine.family, mine.script) == (other.family, other.script)
+
+
+def _ngram_weight(fasttext_ranking: Ranking, ngram_ranking: Ranking, py3langid_answer: Ranking) -> float:
+    """Return the weight of the n-gram model: lower if it is unsure, 0 for relatives of languages with little data.
+
+    Where py3langid does not know the language of the n-grams, its answer says nothing against that. Where it alone
+    knows its own, and is sure, the n-grams say nothing.
+    """
     if not ngram_ranking or not py3langid_answer:
         return _NGRAM_WEIGHT
-    (mine, score), other = ngram_ranking[0], py3langid_answer[0][0]
+    (mine, score), (other, other_score) = ngram_ranking[0], py3langid_answer[0]
+    if other in _ONLY_PY3LANGID and other_score >= _AGREED_SCORE and fasttext_ranking[0][1] < _UNSURE_SCORE:
+        return 0.0
     is_close = languages.get(mine).family == languages.get(other).family
     return (
         0.0
-        if is_close and _ngram_identifier().knows_little(other) and not _ngram_identifier().knows_little(mine)
+        if is_close
+        and _base_code(mine) in _py3langid_langs()
+        and _ngram_identifier().knows_little(other)
+        and not _ngram_identifier().knows_little(mine)
         else _NGRAM_WEIGHT * score**0.5
     )
 
@@ -337,17 +369,21 @@ def built_in_ngrams() -> ngrams.NgramModel:
 
 @cache
 def _py3langid() -> tuple[Any, dict[str, str]]:
-    """Return py3langid with probabilities, and a map of its labels to our codes."""
+    """Return py3langid with probabilities, and a map of its labels to our codes.
+
+    A language that our table or the ensemble lacks is never an answer.
+    """
     from xling.corpora.langid import py3langid_model as py3langid
 
     model = py3langid.load()
-    codes = {}
-    for label in model.labels:
-        try:
-            codes[label] = languages.get(label).code
-        except UserError:  # a language that our table lacks is never an answer
-            continue
-    return model, codes
+    codes = {label: languages.canonical(label) for label in model.labels}
+    return model, {label: code for label, code in codes.items() if _base_code(code) in _known_langs()}
+
+
+@cache
+def _known_langs() -> frozenset[str]:
+    known = {lang.base for lang in languages.LANGUAGES.values() if lang.fasttext}
+    return frozenset(known) | _ngram_identifier().langs | _ONLY_PY3LANGID
 
 
 @cache

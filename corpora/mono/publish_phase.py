@@ -27,7 +27,7 @@ from xling.corpora.mono.settings import CC_INDEX, STAGE_NAME
 from xling.corpora.mono.trust import trust_of
 from xling.corpora.sources.cc_index import INDEX_NOTE, RECORDS_NOTE
 from xling.corpora.sources.source import CUT_NOTE, LOST_CHARS_NOTE, WRAPPED_NOTE
-from xling.corpora.sources.text import LIST_NOTE, SHORT_NOTE, TIMES_NOTE
+from xling.corpora.sources.text import LIST_NOTE, SHORT_NOTE, TABLE_NOTE, TIMES_NOTE
 from xling.corpora.stages import STREAMING, near_duplicates
 from xling.corpora.stages import paragraphs as dedup
 from xling.corpora.stages.filters import Filters
@@ -37,6 +37,7 @@ from xling.text.document import Ledger
 _SAID_NOTES = (
     LIST_NOTE,
     SHORT_NOTE,
+    TABLE_NOTE,
     TIMES_NOTE,
     WRAPPED_NOTE,
     CUT_NOTE,

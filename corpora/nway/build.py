@@ -78,7 +78,11 @@ def run(cfg: NwayConfig) -> manifest.Manifest:
     if not 0 < cfg.share <= 1:
         raise UserError(f"share={cfg.share}", "a share above 0 and up to 1, for example 0.5")
     if not cfg.data.is_dir():
-        raise UserError(f"data={cfg.data} is not a folder", "a folder of aligned text", "see docs/hour.md")
+        raise UserError(
+            f"data={cfg.data} is not a folder",
+            "a folder of aligned text",
+            f"give data={cfg.data.parent}; see docs/guides/own_files.md",
+        )
     inputs = nway_sources.files_of(cfg.data, cfg.sources, cfg.out)
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         return done

@@ -76,6 +76,7 @@ def run_read(build: Build, index: int) -> None:
                     refuse_swapped(batch, source, chain)
                 count_entered(batch, READ_STAGE, ledger)
                 counters.count_read_pairs(batch)
+                bar.update(0, f"{batch.height:,} pairs in the filters")
                 kept, lost = chain.run_batch(batch, ledger)
                 if build.cfg.audit and number == 0 and position == 0:
                     write_json(folder / AUDIT, audit(chain, batch, kept, build.cfg.seed))

@@ -228,6 +228,10 @@ class CcIndex(Warc):
             f"  estimate: {clean / 1e6:,.1f} MB of clean text",
         ]
         lines += [f"  left out: {count:,} {reason}" for reason, count in sorted((+read.notes).items())]
+        if read.faults:
+            lines.append(
+                f"  {read.faults[0]}; the same command with overwrite=true asks for such parts again"
+            )
         if num_uncompared:
             lines.append(f"  {num_uncompared:,} {UNCOMPARED_NOTE}")
         tell("\n".join(lines))

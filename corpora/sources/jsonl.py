@@ -10,6 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from xling.corpora.common.json_rows import is_array_mark, read_json
+from xling.corpora.common.parquet_rows import LongCell
 from xling.corpora.common.shards import FORM
 from xling.corpora.sources.source import SOURCES, STAGE, LocalFiles, Shard, admit, declared_lang, running_text
 from xling.text.document import LONE, TITLED, Document, Ledger, replace_surrogates
@@ -53,7 +54,8 @@ def from_row(row: Any, name: str, source: str, ledger: Ledger, field: str = "") 
     given = [row[key] for key in text_fields if row.get(key) is not None]
     text = next(filter(None, map(as_text, given)), "")
     if not text and None in map(as_text, given):
-        count_refused(name, source, "not text", ledger)
+        is_long = any(isinstance(value, LongCell) for value in given)
+        count_refused(name, source, "cell over 64 MiB" if is_long else "not text", ledger)
         return None
     url, date = (
         next(filter(None, (read(row[key]) for key in names if row.get(key) is not None)), "")

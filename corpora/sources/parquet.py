@@ -9,6 +9,7 @@ from xling.corpora.common.parquet_rows import DAMAGE, read_rows
 from xling.corpora.sources.jsonl import FIELDS, count_refused, from_row
 from xling.corpora.sources.source import SOURCES, LocalFiles, Shard
 from xling.text.document import Document, Ledger
+from xling.text.files.compressed import raise_if_of_machine
 
 
 @SOURCES.register("parquet")
@@ -28,8 +29,7 @@ class Parquet(LocalFiles):
                 elif kept := from_row(row, name, shard.source, ledger, self.field):
                     yield kept
         except DAMAGE as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                raise
+            raise_if_of_machine(error)
             count_refused(shard.name, shard.source, "damaged Parquet file", ledger)
 
     def _fields(self, names: Sequence[str]) -> list[str]:

@@ -193,7 +193,15 @@ def open_source(uri: str, context: Context) -> Source:
     scheme, sign, rest = uri.partition(":")
     if not sign and not is_bare(scheme):
         schemes = ", ".join(f"{s}:" for s in sorted(SOURCES))
-        raise UserError(f"source {uri!r} has no scheme", schemes, f"for example text:{uri} or wet:{uri}")
+        likely = next((s for s in sorted(SOURCES) if uri.lower().endswith(SOURCES[s].endings)), "text")
+        end = {"csv": "#COLUMN", "tsv": "#COLUMN"}.get(likely, "/*" if Path(uri).is_dir() else "")
+        raise UserError(f"source {uri!r} has no scheme", schemes, f"for example {likely}:{uri}{end}")
+    if scheme in ("xlsx", "xls", "ods"):
+        raise UserError(
+            f"source {uri!r} is a spreadsheet",
+            "a table in UTF-8, csv:FILE#COLUMN; xling corpus parallel reads xlsx: too",
+            "save the sheet as CSV",
+        )
     return SOURCES[scheme](uri, rest, context)
 
 

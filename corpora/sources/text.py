@@ -32,11 +32,15 @@ from xling.text.wrapped_lines import join_sentences, join_wrapped, wrapped_width
 
 LIST_NOTE = "file of isolated sentences, one a line: each line is a document"
 SHORT_NOTE = "file whose blank lines are between short paragraphs: they end no document"
+TABLE_NOTE = (
+    "file of a table, read whole with its names of columns: csv:FILE#COLUMN and tsv: read the text alone"
+)
 TIMES_NOTE = "lines of subtitles with their number or times left out"
 _HEAD_LINES, _HEAD_BYTES = 1000, 1 << 20
-_MIN_CUES = 5
+_MIN_CUES = 5  # of subtitles, and rows of a table
 _SHORT_BLOCK = 300
 _MAX_SHARE_ENDED = 0.6
+_CALLED_TABLE = re.compile(r"\.(?:csv|tsv)(?:\.\w+)?$", re.IGNORECASE)
 _TIMES = re.compile(r"(?:\d+:)?\d+:\d\d[.,]\d+ +--> +(?:\d+:)?\d+:\d\d[.,]\d+.*")
 
 
@@ -62,6 +66,8 @@ def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Docume
         lines = join_sentences(_without_times(itertools.chain(head, lines), ledger))
         head = list(_head(lines))
     texts = [line for line in head if line]
+    if _is_table(shard.location, texts):
+        ledger.count_event(TABLE_NOTE)
     sizes = [sum(map(len, block)) for is_text, block in itertools.groupby(head, bool) if is_text]
     # Blocks of several lines that each end with a sentence are short documents, as CC-100's format has them.
     is_broken = len(sizes) == len(texts) or sum(map(_is_ended, texts)) < _MAX_SHARE_ENDED * len(texts)
@@ -78,6 +84,14 @@ def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Docume
         ledger.count_event(SHORT_NOTE)
         all_lines = filter(None, all_lines)
     return documents_of(_blocks(all_lines, min(MAX_DOC_CHARS, context.max_chars), ledger), shard, ledger)
+
+
+def _is_table(name: str, texts: list[str]) -> bool:
+    """Return whether a file is called a table, or has the same number of tabs, at least one, on all lines."""
+    num_tabs = {line.count("\t") for line in texts}
+    return bool(_CALLED_TABLE.search(name)) or (
+        len(texts) >= _MIN_CUES and len(num_tabs) == 1 and num_tabs != {0}
+    )
 
 
 def _is_ended(line: str) -> bool:

@@ -21,6 +21,7 @@ from xling.eval import systems
 from xling.eval.analysis import measures
 from xling.eval.kinds import nearest_neighbours
 from xling.eval.report.why import COLUMNS, MEASURES_BY_LAYER, MEASURES_OF_TWO, TABLES_FILE, Row, figures, mean
+from xling.eval.rows.protocols import files_at
 from xling.eval.rows.suite import Example, Suite, data_folder, languages_at, load, suites
 from xling.eval.run import plan
 from xling.eval.run.settings import EvalConfig
@@ -90,7 +91,9 @@ def run(cfg: AnalyseConfig) -> Answer:
         raise UserError("no suite is named", "suites=tatoeba,sib200", "see xling eval list")
     data = data_folder(cfg.data)
     texts_of_suites = {name: list(_read_texts(suites()[name], cfg, data)) for name in cfg.suites}
+    langs = (*cfg.langs, cfg.source) if cfg.langs else ()
     inputs = [cfg.checkpoint, *(path for path in (cfg.scores, cfg.other) if path)]
+    inputs += [path for name in cfg.suites for path in files_at(suites()[name], ["test"], data, langs)]
     if not manifest.up_to_date(cfg.out, "analyse", cfg, inputs, replaceable=True):
         rows = [row for name, texts in texts_of_suites.items() for row in _by_layer(name, texts, cfg)]
         surface = {} if cfg.other else _surface_measures(texts_of_suites, cfg)

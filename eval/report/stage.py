@@ -116,10 +116,12 @@ def run(cfg: ReportConfig) -> Answer:
                 (out.path / name).write_text(text, encoding="utf-8")
             out.counts["scores"] = len(report.scores)
     written_files = [f"{cfg.out / name}" for name in ("report.html", "report.md", "report.tex")]
-    text = (cfg.out / "report.md").read_text(encoding="utf-8").split("\n## Transfer\n")[0]
+    scores = artifacts.merged_scores(runs)[0]
+    num_parts = 2 + len({score.suite for score in scores})  # the title, the overview and a table for each suite
+    text = "\n## ".join((cfg.out / "report.md").read_text(encoding="utf-8").split("\n## ")[:num_parts])
     summary_data = {
         "written": sorted(str(p) for p in cfg.out.iterdir()),
-        "scores": [asdict(s) for s in artifacts.merged_scores(runs)[0]],
+        "scores": [asdict(s) for s in scores],
     }
     return Answer(
         f"{text.rstrip()}\n\nwritten: {', '.join(written_files)}, and its tables as CSV beside them",

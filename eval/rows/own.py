@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
+from unicodedata import normalize
 
 import yaml
 
 from xling.core import languages
 from xling.core.errors import UserError, unknown
 from xling.core.output import digests, manifest
-from xling.core.output.command_result import tell
 from xling.core.output.manifest import write_atomic
 from xling.core.settings.config import from_dict, read_yaml, to_dict
 from xling.eval.kinds.base import KINDS, Example
@@ -41,6 +41,7 @@ from xling.eval.rows.own_files import (
 )
 from xling.eval.rows.suite import OWN_SUITES, Suite, data_folder, suites
 from xling.eval.rows.tag_schemes import iob2_of, scheme_of
+from xling.eval.rows.wikiann import tell_once
 
 DEFINITION = "own.yaml"
 MAX_NAMED = 60
@@ -118,7 +119,7 @@ def with_own_suite(
                 f"source={source}", ", ".join(sorted(langs)), "name the language of the training rows"
             )
         (changed["source"],) = langs
-        _tell_once(f"source={changed['source']}: the language of the training rows")
+        tell_once(f"source={changed['source']}: the language of the training rows")
     return replace(cfg, **changed)
 
 
@@ -168,18 +169,8 @@ def define(own: OwnFiles, source: str, split: str, known_labels: tuple[str, ...]
     suite, told = _defined(
         json.dumps(to_dict(own), sort_keys=True), kinds[0], tuple(files.items()), tuple(stats), known_labels
     )
-    _tell_once(told)
+    tell_once(told)
     return suite
-
-
-_TOLD: set[str] = set()
-"""What has been printed: a command defines its suite when it checks its settings and again when it runs."""
-
-
-def _tell_once(text: str) -> None:
-    if text not in _TOLD:
-        _TOLD.add(text)
-        tell(text)
 
 
 @lru_cache(maxsize=64)
@@ -348,9 +339,11 @@ def _label_lines(
         lines.append("labels are numbers: each is a class of its own, not a value on a scale")
     if train and (unlearned := [label for label in labels if not train[label]]):
         lines.append(f"not in the training rows, so never answered: {', '.join(unlearned[:MAX_NAMED])}")
-    lower = Counter(label.lower() for label in labels)
-    if alike := [label for label in labels if lower[label.lower()] > 1]:
-        lines.append(f"labels that differ by case alone: {', '.join(alike)}")
+    plain = {
+        label: " ".join(normalize("NFKC", label.replace("_", " ")).casefold().split()) for label in labels
+    }
+    if alike := [label for label in labels if [*plain.values()].count(plain[label]) > 1]:
+        lines.append(f"labels that differ by case, blanks or the form of accents alone: {', '.join(alike)}")
     return lines + _doubtful_lines(labels, total)
 
 

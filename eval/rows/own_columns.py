@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xling.core import languages
 from xling.core.errors import UserError
+from xling.core.settings.codes import code_of
 
 LABEL, TAG = "label", "tag"
 _NAMES: Mapping[str, str] = {
@@ -16,12 +17,19 @@ _NAMES: Mapping[str, str] = {
     "tag": "tag tags ner ner_tags pos pos_tags upos label labels",
     "text": "text sentence content document doc body tweet review headline utterance comment message",
     LABEL: "label labels class category topic sentiment intent target gold gold_label y",
-    "text_a": "text_a text1 sentence1 sentence_a premise question1 query source src",
-    "text_b": "text_b text2 sentence2 sentence_b hypothesis question2 translation tgt target passage",
+    "text_a": "text_a text1 sentence1 sentence_a premise question1 query source src source_text src_text",
+    "text_b": "text_b text2 sentence2 sentence_b hypothesis question2 translation tgt target passage "
+    "target_text tgt_text reference",
     "context": "context passage paragraph",
     "question": "question query",
 }
 """Column -> the names under which files have it."""
+
+
+_OF_SIDE = re.compile(
+    r"^(?:sentence|text|translation|source|target|src|tgt)[_ .-]|[_ .-](?:sentence|text|translation)s?$", re.I
+)
+"""What stands before or after a language in the name of a column: ``sentence_eng_Latn``, ``English text``."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +105,8 @@ def columns_by_name(
     name_of |= guessed_columns(free, missing, langs)
     missing = [c for c in missing if c not in name_of]
     free = [name for name in free if name not in name_of.values()]
-    if missing and len(free) == len(missing) and len(name_of) + len(missing) == len(names):
-        name_of |= dict(zip(missing, free, strict=True))
-        missing = []
+    if len(missing) == len(free) == 1:  # of two that are left, either may be the label
+        name_of[missing.pop()] = free[0]
     if missing:
         raise no_column(path, missing[0], names)
     return {c: name_of[c] for c in reading.wanted}
@@ -107,7 +114,7 @@ def columns_by_name(
 
 def guessed_columns(names: Sequence[str], columns: Sequence[str], langs: Sequence[str]) -> dict[str, str]:
     """Return the column names among ``names`` that usually stand for columns, or that are the two languages."""
-    sides = [[name for name in names if name and languages.canonical(name) == lang] for lang in langs]
+    sides = [[name for name in names if name and code_of(_OF_SIDE.sub("", name)) == lang] for lang in langs]
     if len(sides) == 2 and all(len(side) == 1 for side in sides):
         return {"text_a": sides[0][0], "text_b": sides[1][0]}
     name_of: dict[str, str] = {}

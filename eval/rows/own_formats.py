@@ -30,7 +30,8 @@ from xling.eval.rows.own_columns import (
     named_columns,
     unread_columns,
 )
-from xling.eval.rows.own_inline import sentences_by_line
+from xling.eval.rows.own_inline import check_lengths, has_lists, rows_of_lists, sentences_by_line
+from xling.eval.rows.own_spans import has_spans, words_of_spans
 from xling.eval.rows.own_tables import delimited_rows
 from xling.eval.rows.readers import lines, parse_json
 from xling.eval.rows.tag_schemes import span_types
@@ -88,6 +89,8 @@ def read_table(paths: Sequence[Path], reading: Reading, langs: Sequence[str] = (
             "one JSON object a line",
             f"convert it: jq -c '.[]' {path} > rows.jsonl",
         )
+    elif reading.has_words and has_lists(filled):
+        table = rows_of_lists(path, delimited_rows(path, numbered, reading, langs))
     elif reading.has_words and (reading.is_labelled or not _is_running_text(path, numbered)):
         table = _tagged(path, numbered, reading)
     else:
@@ -130,14 +133,23 @@ def _aligned(paths: Sequence[Path]) -> OwnTable:
 def _json_rows(
     path: Path, filled: Sequence[tuple[int, str]], reading: Reading, langs: Sequence[str]
 ) -> OwnTable:
-    rows: list[OwnRow] = []
-    keys: dict[str, str] = {}
-    for number, line in filled:
-        record = parse_json(path, number, line)
-        record = _flat(record)
+    records = [(number, _flat(parse_json(path, number, line))) for number, line in filled]
+    for number, record in records:
         if not isinstance(record, dict):
             raise UserError(f"{path}:{number}: not a JSON object", '{"text": ..., "label": ...} on each line')
-        keys = keys or columns_by_name(path, list(map(str, record)), reading, langs)
+    facts, unread = "", list(map(str, records[0][1]))
+    if TAG in reading.wanted and not reading.columns and has_spans(records[0][1]):
+        kept = [each for each in records if each[1].get("answer", "accept") == "accept"]  # Prodigy's
+        facts, unread = ", words of a text and its spans, split at blanks, punctuation and ends of spans", []
+        facts += f", {len(records) - len(kept)} rows that were not accepted left out" * (
+            len(kept) < len(records)
+        )
+        records = [(number, words_of_spans(path, number, record)) for number, record in kept]
+        if not records:
+            raise UserError(f"{path}: no row has the answer accept", fix="give a file with accepted rows")
+    keys = columns_by_name(path, list(map(str, records[0][1])), reading, langs)
+    rows: list[OwnRow] = []
+    for number, record in records:
         cells = {}
         for column, key in keys.items():
             if key not in record:
@@ -146,16 +158,11 @@ def _json_rows(
                     f"the fields of the first line; this one has {', '.join(record)}",
                 )
             cells[column] = _json_cell(path, number, key, record[key], column)
-        if TAG in cells and len(cells["token"]) != len(cells["tag"]):
-            raise UserError(
-                f"{path}:{number}: {len(cells['token'])} words and {len(cells['tag'])} tags",
-                "a tag for every word",
-            )
+        check_lengths(path, number, cells)
         rows.append(OwnRow((number,), cells))
-    unread = [key for key in map(str, _flat(parse_json(path, *filled[0]))) if key not in keys.values()]
-    records = [_flat(parse_json(path, *line)) for line in filled] if unread else []
-    check_unread(path, {key: [record.get(key) for record in records] for key in unread})
-    return OwnTable(rows, f"JSON lines, {named_columns(keys)}{unread_columns(unread)}")
+    unread = [key for key in unread if key not in keys.values()]
+    check_unread(path, {key: [record.get(key) for _, record in records] for key in unread})
+    return OwnTable(rows, f"JSON lines, {named_columns(keys)}{facts}{unread_columns(unread)}")
 
 
 def _flat(record: Any) -> Any:
@@ -168,6 +175,8 @@ def _flat(record: Any) -> Any:
 
 def _json_cell(path: Path, number: int, key: str, value: Any, column: str) -> Any:
     """Return a text, or a tuple of texts for words and tags; numbers become their digits."""
+    if column == LABEL and isinstance(value, list) and len(value) == 1:  # as doccano writes one class
+        (value,) = value
     if column in ("token", "tag"):
         if not isinstance(value, list):
             raise UserError(
@@ -191,6 +200,23 @@ def _is_running_text(path: Path, numbered: Sequence[tuple[int, str]]) -> bool:
         return False
     widths = {len(_cells(line, False)) for line in filled}
     return len(widths) > 1 or (len(filled) == len(numbered) and widths != {1})
+
+
+def _check_sentences(path: Path, rows: Sequence[OwnRow]) -> None:
+    """Raise UserError for one endless sentence, or for whole texts in place of words and tags."""
+    if len(rows) == 1 and len(rows[0].lines) > MAX_SENTENCE_WORDS:
+        raise UserError(
+            f"{path}: one sentence of {len(rows[0].lines)} words",
+            "a blank line after each sentence",
+            "put blank lines in, or name a column that numbers the sentences: sentence_id word tag",
+        )
+    cells = [cell for row in rows for column in row.cells.values() for cell in column]
+    if 4 * sum(cell.count(" ") > 2 for cell in cells) > len(cells):
+        raise UserError(
+            f"{path}: most lines hold whole texts",
+            "a word and its tag on each line",
+            "a class for each text is classes=, two texts pairs=; columns.tag=NUMBER names another column",
+        )
 
 
 def _tagged(path: Path, numbered: Sequence[tuple[int, str]], reading: Reading) -> OwnTable:
@@ -231,12 +257,7 @@ def _tagged(path: Path, numbered: Sequence[tuple[int, str]], reading: Reading) -
         )
     sentence_id = next((i for i, name in enumerate(names) if _plain_name(name) in _SENTENCE_NAMES), -1)
     rows, passed = _sentences(path, numbered, width, by_tabs, place, is_conllu, sentence_id)
-    if len(rows) == 1 and len(rows[0].lines) > MAX_SENTENCE_WORDS:
-        raise UserError(
-            f"{path}: one sentence of {len(rows[0].lines)} words",
-            "a blank line after each sentence",
-            "put blank lines in, or name a column that numbers the sentences: sentence_id word tag",
-        )
+    _check_sentences(path, rows)
     rows, num_quoted = (rows, 0) if is_conllu else _without_quotes(rows)
     facts = [
         f"{width} columns by {delimiter or ('tabs' if by_tabs else 'blanks')}",
@@ -322,8 +343,10 @@ def _tag_column(path: Path, columns: Sequence[Sequence[str]], reading: Reading) 
     last = max((n for n, cells in enumerate(columns, 1) if any(map(str.strip, cells))), default=len(columns))
     types_of_column = ((n, span_types(cells)) for n, cells in enumerate(columns, 1))
     types = {n: names for n, names in types_of_column if names}
-    if TAG in reading.columns or not types or {*columns[last - 1]} <= {"O"}:
+    if TAG in reading.columns or not types:
         return last, ""
+    if {*columns[last - 1]} <= {"O"}:
+        return last, ", ".join(f"column {n} marks spans, and the last one has O alone" for n in types)
     alike = [n for n in types if n != last and not types[n].isdisjoint(types.get(last, types[n]))]
     if last in types and not alike:
         return last, ", ".join(f"column {n} marks spans, too" for n in types if n != last)

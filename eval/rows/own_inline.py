@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from xling.core.errors import UserError
-from xling.eval.rows.own_columns import OwnRow, OwnTable
+from xling.eval.rows.own_columns import TAG, OwnRow, OwnTable
 from xling.eval.rows.tag_schemes import span_types
 
 Lines = Sequence[tuple[int, str]]
@@ -16,6 +16,11 @@ Lines = Sequence[tuple[int, str]]
 _SIGNS = ("/", "|", "_")
 """What stands between a word and its tag, as in the Brown corpus, WikiNER and Penn's tagger."""
 _NAME = re.compile(r"[A-Z][A-Z0-9$+:*-]*|[BIESLUbieslu]-\w[\w-]*|[.,:;'`()$#-]{1,5}|[Oo]")
+_LIST = re.compile(r"""(?:^|[\t,;|])"?\[["']""")
+"""Begin of a list of texts in a cell."""
+_BETWEEN = re.compile(r"""(["'\d])\s+(?=["'\d])""")
+_BRAT = re.compile(r"[TREAMN]\d+\t\S+ [\dTA]\S* \S+.*")
+"""A line of brat's files of annotations, which stand beside texts: ``T1<TAB>PER 0 5<TAB>Amina``."""
 _MARKUP = re.compile(r"</\w+>|\[[A-Z]{2,} [^]]+\]")
 """Ends of spans in running text: ``<PER>Amina</PER>``, ``[PER Amina]``."""
 
@@ -40,6 +45,12 @@ def sentences_by_line(path: Path, numbered: Lines) -> OwnTable | None:
             return OwnTable(rows, facts)
     if joined := _joined(numbered, content):
         return joined
+    if content and all(_BRAT.fullmatch(line) for _, line in content[:1]):
+        raise UserError(
+            f"{path}:{content[0][0]}: {content[0][1][:40]!r} is an annotation of brat, without its text",
+            "a word and its tag on each line, a blank line after each sentence",
+            "export CoNLL from brat (tools/anntoconll.py)",
+        )
     if marked := [(n, match[0]) for n, line in content if (match := _MARKUP.search(line))]:
         raise UserError(
             f"{path}:{marked[0][0]}: {marked[0][1][:40]!r} marks a span in running text",
@@ -53,7 +64,7 @@ def _by_tab(content: Lines) -> list[OwnRow]:
     """Return the sentences of lines of words, a tab and as many tags; [] for other lines."""
     rows: list[OwnRow] = []
     for number, line in content:
-        words, *rest = (_items(cell) for cell in line.split("\t"))
+        words, *rest = (tuple(cell.split()) for cell in line.split("\t"))
         if len(rest) != 1 or not len(words) == len(rest[0]) > 0:
             return []
         rows.append(OwnRow((number,), {"token": words, "tag": rest[0]}))
@@ -61,16 +72,42 @@ def _by_tab(content: Lines) -> list[OwnRow]:
     return rows if 2 * num_longer > len(rows) else []
 
 
-def _items(cell: str) -> tuple[str, ...]:
-    """Return what a cell lists: its words, or the texts of a list that Python or JSON has written."""
-    if cell.startswith("[") and cell.endswith("]"):
-        try:
-            items = ast.literal_eval(cell)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return tuple(cell.split())
-        if isinstance(items, list) and all(isinstance(item, (str, int)) for item in items):
-            return tuple(map(str, items))
-    return tuple(cell.split())
+def has_lists(content: Lines) -> bool:
+    """Return whether cells of a table are lists that Python, numpy or JSON has written: ``['Amina', 'ate']``."""
+    return len(content) > 1 and all(_LIST.search(line) for _, line in content[1:2])
+
+
+def rows_of_lists(path: Path, table: OwnTable) -> OwnTable:
+    """Return the sentences of a table whose cells are lists of words and of tags.
+
+    Raises:
+        UserError: a cell is not a list, or a sentence has more words than tags.
+    """
+    rows: list[OwnRow] = []
+    for row in table.rows:
+        cells = {column: _items(path, row.lines[0], cell) for column, cell in row.cells.items()}
+        check_lengths(path, row.lines[0], cells)
+        rows.append(OwnRow(row.lines, cells))
+    return OwnTable(rows, f"{table.facts}; a list a cell")
+
+
+def check_lengths(path: Path, number: int, cells: Mapping[str, Sequence[str]]) -> None:
+    """Raise UserError if a sentence has more words than tags, or fewer."""
+    if TAG in cells and len(cells["token"]) != len(cells[TAG]):
+        raise UserError(
+            f"{path}:{number}: {len(cells['token'])} words and {len(cells[TAG])} tags", "a tag for every word"
+        )
+
+
+def _items(path: Path, number: int, cell: str) -> tuple[str, ...]:
+    """Return the texts of a list; numpy writes blanks and line ends between them in place of commas."""
+    try:
+        items = ast.literal_eval(_BETWEEN.sub(r"\1, ", cell.strip()))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        items = None
+    if not isinstance(items, list) or not all(isinstance(item, (str, int)) for item in items):
+        raise UserError(f"{path}:{number}: no list of texts: {cell[:40]!r}", "['Amina', 'ate'] in every cell")
+    return tuple(map(str, items))
 
 
 def _by_turns(content: Lines) -> list[OwnRow]:

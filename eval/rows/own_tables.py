@@ -97,7 +97,9 @@ def _parse(
     for delimiter in _DELIMITERS:
         if not any(delimiter in line for _, line in filled):
             continue
-        for quoted in (True,) if delimiter != "\t" else (True, False) if _has_quotes(filled) else (False,):
+        for quoted in (
+            (True,) if delimiter != "\t" else (True, False) if _has_quotes(filled) else (False, True)
+        ):
             how = _DELIMITERS[delimiter] + (" with quotes" if quoted and delimiter == "\t" else "")
             try:
                 cells = list(_quoted(path, numbered, delimiter)) if quoted else _plain(filled, delimiter)

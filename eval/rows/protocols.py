@@ -8,7 +8,7 @@ few-shot with fixed seeds: Zhao et al. 2021, A closer look at few-shot crossling
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from typing import Any, Literal
 from xling.core.errors import UserError
 from xling.core.registry import Registry
 from xling.core.sampling import rng
-from xling.eval.rows.suite import Example, Suite, load, scored_split, suites
+from xling.eval.rows.suite import Example, Suite, languages_at, load, scored_split, suites
 
 Translator = Callable[[Sequence[str], str, str], list[str]]
 """(texts, from language, into language) -> translations, for example our own model."""
@@ -370,3 +370,14 @@ def select(
 def _with_language_ids(rows: Sequence[Example], lang: str) -> list[Example]:
     """Return rows with ids that are unique together with the source's."""
     return [replace(row, id=f"{lang}/{row.id}") for row in rows]
+
+
+def files_at(suite: Suite, splits: Iterable[str], data: Path, langs: Collection[str] = ()) -> list[Path]:
+    """Return the files with the rows of some splits in the data folder, of ``langs`` or of all languages."""
+    return [
+        path
+        for split in splits
+        for lang in languages_at(suite, split, data)
+        if not langs or lang in langs
+        for path in suite.paths(lang, split, data)
+    ]

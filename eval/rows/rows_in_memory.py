@@ -52,8 +52,9 @@ def records_of(rows: Any) -> list[dict[str, Any]]:
     elif isinstance(rows, Sequence) and all(isinstance(row, Mapping) for row in rows):
         records = [dict(row) for row in rows]
     else:
+        of = f" of {type(rows[0]).__name__}" if isinstance(rows, Sequence) and rows else ""
         raise UserError(
-            f"rows of the type {type(rows).__name__}", VALID, "polars.from_pandas(FRAME) converts pandas'"
+            f"rows of the type {type(rows).__name__}{of}", VALID, "polars.from_pandas(FRAME) converts pandas'"
         )
     if not records:
         raise UserError("rows has no rows", VALID)

@@ -29,7 +29,10 @@ def without_language_marks(rows: Sequence[Example], path: Path) -> list[Example]
     if not known:
         return list(rows)
     num_marked = sum(mark in known for mark in marks)
-    _tell_once(path, f"{num_marked:,} of {len(rows):,}", " ".join(sorted(known)))
+    tell_once(
+        f"xling: {path}: in {num_marked:,} of {len(rows):,} sentences each word begins with {' '.join(sorted(known))} "
+        "as in WikiANN's original files; it is left out"
+    )
     return [_without(row, mark) if mark in known else row for row, mark in zip(rows, marks, strict=True)]
 
 
@@ -45,8 +48,6 @@ def _without(row: Example, mark: str) -> Example:
 
 
 @cache
-def _tell_once(path: Path, share: str, marks: str) -> None:
-    tell(
-        f"xling: {path}: in {share} sentences each word begins with {marks} as in WikiANN's original files; "
-        "it is left out"
-    )
+def tell_once(text: str) -> None:
+    """Print a line, once in a process."""
+    tell(text)

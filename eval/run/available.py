@@ -7,9 +7,12 @@ from pathlib import Path
 
 from xling.core import languages
 from xling.core.errors import UserError
+from xling.eval.rows.own import with_own_suite
 from xling.eval.rows.own_files import KIND_OF, settings_given
 from xling.eval.rows.protocols import rows_of_others, training_suite
 from xling.eval.rows.suite import Suite, data_folder, languages_at, scorable_splits, suites
+from xling.eval.run.evaluation import with_own_files
+from xling.eval.run.finetune import FinetuneConfig, suites_of
 from xling.eval.run.plan import expand
 from xling.eval.run.settings import EvalConfig
 from xling.eval.tables.groups import GROUPS
@@ -24,9 +27,10 @@ def available(cfg: EvalConfig) -> tuple[EvalConfig | None, list[str]]:
     """Return the settings without the suites that have no rows, None if none is left, and what is missing.
 
     Raises:
-        UserError: an unknown suite, or no data folder.
+        UserError: an unknown suite, no data folder, or own files that cannot be read.
     """
     if settings_given(cfg):
+        with_own_files(cfg)
         return cfg, []
     data = data_folder(cfg.data)
     names = expand(cfg.suites)
@@ -43,6 +47,21 @@ def available(cfg: EvalConfig) -> tuple[EvalConfig | None, list[str]]:
     if not notes:
         return cfg, []
     return (replace(cfg, suites=kept, train_with=tuple(others)) if kept else None), notes
+
+
+def trainable(cfg: FinetuneConfig) -> tuple[FinetuneConfig | None, list[str]]:
+    """Return the settings of a fine-tuning, None without its training rows, and what is missing; see `available`."""
+    if settings_given(cfg):
+        with_own_suite(cfg, "suite", "train")
+        return cfg, []
+    data = data_folder(cfg.data)
+    trains = map(training_suite, suites_of(cfg))
+    problems = [
+        f"no train rows of {train.name} in {cfg.source} below {data}; they belong at {'  '.join(train.patterns)}"
+        for train in trains
+        if not train.has(cfg.source, "train", data)
+    ]
+    return (None if problems else cfg), problems
 
 
 def _problem(suite: Suite, cfg: EvalConfig, data: Path) -> str:

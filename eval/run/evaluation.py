@@ -141,6 +141,7 @@ def _fit_and_predict(plan: EvalPlan, job: Job) -> None:
     """Fine-tune a model once and write its missing predictions, of all languages and ways of selection."""
     settings, protocol, system, suite = plan.settings, plan.protocol, job.system, job.suite
     rows = TrainingRows([], [], settings.source, "") if job.is_ready else _training_rows(plan, job)
+    silence.doing(f"{suite.name}, {system.name}: training on {len(rows.train):,} rows")
     checkpoints = system.fit(suite, rows.train, rows.dev, rows.lang, job.fit)
     selection = _Selection(plan, job, rows, checkpoints)
     for origin in job.missing:

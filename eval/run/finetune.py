@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from xling.core.commands import inputs as inputs_
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.settings.codes import Lang
@@ -182,7 +181,7 @@ def check(cfg: FinetuneConfig) -> None:
             )
     trackers.check(cfg.log)
     _check_settings(cfg, chosen)
-    for path in _texts(cfg):
+    for path in cfg.fit.files():
         manifest.digest(path)  # says which is missing
     if manifest.is_finished(cfg.out, STAGE, replace(cfg, out=Path(), log="none"), _inputs(cfg, chosen, data)):
         return
@@ -190,8 +189,7 @@ def check(cfg: FinetuneConfig) -> None:
         train_suite = training_suite(suite)
         if not train_suite.has(cfg.source, "train", data):
             source_rows(suite, train_suite, cfg.source, data)  # says what is missing
-    if not (cfg.checkpoint / inputs_.STATIC_FILE).is_file():
-        model_folder.check_body(cfg.checkpoint, *model_folder.OURS, model_folder.FOREIGN)
+    model_folder.check_body(cfg.checkpoint, *model_folder.OURS, model_folder.FOREIGN)
 
 
 def _check_settings(cfg: FinetuneConfig, chosen: Sequence[Suite]) -> None:
@@ -218,9 +216,4 @@ def _inputs(cfg: FinetuneConfig, chosen: Sequence[Suite], data: Path) -> list[Pa
         for path in suite.paths(cfg.source, split, data)
         if path.is_file()
     ]
-    return list(dict.fromkeys([cfg.checkpoint, *rows, *_texts(cfg)]))
-
-
-def _texts(cfg: FinetuneConfig) -> list[Path]:
-    """Return the dictionaries and texts that a fine-tuning reads beside its rows."""
-    return [Path(name) for name in (*cfg.fit.switch.values(), cfg.fit.old_text, cfg.fit.adversary) if name]
+    return list(dict.fromkeys([cfg.checkpoint, *rows, *cfg.fit.files()]))

@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -167,10 +166,7 @@ def _training_signature(plan: EvalPlan, suite: Suite, langs: Sequence[str], fit:
         parts.append(f"{name}/{split}/{data_digest(suites()[name], settings.source, split, plan.data)}")
     shots = settings.shots if protocol.train_on == "shots" else 0
     parts.append(json.dumps([shots, to_dict(fit)], sort_keys=True))
-    parts += [manifest.digest(Path(path)) for path in fit.switch.values()] if fit else []
-    parts += [manifest.digest(Path(fit.old_text))] if fit and fit.old_text else []
-    parts += [manifest.digest(Path(fit.adversary))] if fit and fit.adversary else []
-    parts += [manifest.digest(fit.project)] if fit and fit.project else []
+    parts += [manifest.digest(path) for path in fit.files()] if fit else []
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
     split = f"/{settings.train_split}" if settings.train_split != "train" else ""
     times = f"x{len(train_langs)}" if protocol.train_on == "translated_all" and len(train_langs) > 1 else ""

@@ -97,7 +97,7 @@ def run(cfg: LabelConfig) -> manifest.Manifest:
     _check(cfg, suite)
     train_suite, paths = training_suite(suite), corpus_reader.resolve_files(cfg.text)
     test_split = scored_split(suite, cfg.lang, data)
-    inputs = [cfg.checkpoint, *paths, *_row_files(cfg, suite, test_split, data)]
+    inputs = [cfg.checkpoint, *paths, *_row_files(cfg, suite, test_split, data), *cfg.fit.files()]
     settings = replace(cfg, out=Path())
     if done := manifest.up_to_date(cfg.out, STAGE, settings, inputs):
         return done

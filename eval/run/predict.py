@@ -6,7 +6,6 @@ words or running text for tags, passage and question for spans. Labels are those
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,10 +16,11 @@ from xling.core.errors import UserError
 from xling.core.output.command_result import Answer, JsonLines, Rows, as_json, tell
 from xling.core.output.manifest import write_atomic
 from xling.core.progress import Progress
-from xling.core.settings.codes import Lang
+from xling.core.settings.codes import Lang, code_of
 from xling.eval.kinds.base import KINDS, Example, Kind
 from xling.eval.rows import own_formats
 from xling.eval.rows.own_columns import LABEL, TAG, Reading
+from xling.eval.rows.own_spans import words_of
 from xling.models.files import model_folder
 
 ROWS_AT_ONCE = 512
@@ -134,7 +134,7 @@ class Labeller:
             rows: the cells of each row by column; a text in place of words is split at blanks and punctuation.
             lang: language of the texts.
         """
-        code = languages.get(lang).code
+        code = languages.get(code_of(lang)).code
         examples = [
             Example(str(i), self._kind.row_of_cells(_with_words(row), i)[0], None)
             for i, row in enumerate(rows)
@@ -178,21 +178,3 @@ def _with_words(cells: Mapping[str, Any]) -> dict[str, Any]:
     if words is None:
         return dict(cells)
     return {**cells, "token": tuple(words_of(words)) if isinstance(words, str) else tuple(words)}
-
-
-def words_of(text: str) -> list[str]:
-    """Split a text at blanks, and punctuation off both ends of a word.
-
-    Example:
-        >>> words_of("Amina (Nairobi) said: no.")
-        ['Amina', '(', 'Nairobi', ')', 'said', ':', 'no', '.']
-    """
-    words: list[str] = []
-    for part in text.split():
-        start, end = 0, len(part)
-        while start < end and unicodedata.category(part[start])[0] == "P":
-            start += 1
-        while end > start and unicodedata.category(part[end - 1])[0] == "P":
-            end -= 1
-        words += [*part[:start], *([part[start:end]] if start < end else []), *part[end:]]
-    return words

@@ -139,3 +139,13 @@ def test_the_bar_has_rate_and_time_left() -> None:
         shown._bar.refresh()  # type: ignore[union-attr]
     bars = drained(leader).split("\r")
     assert any(re.search(r"train:\s+25%.*\[00:1\d<00:3\d, +[\d.]+ updates/s", bar) for bar in bars), bars
+
+
+def test_a_line_between_two_notes_has_the_last_one(clock: Clock) -> None:
+    stream = io.StringIO()
+    with Progress("pretrain", 100, "updates", stream) as shown:
+        for second in range(12):
+            clock.now = 1000.0 + second
+            shown.update(1, note="loss 3.2" if second == 1 else "")
+    first, *_ = stream.getvalue().splitlines()
+    assert first == "pretrain: 6 of 100 updates, 1/s, 5 s, 78 s left, loss 3.2"

@@ -17,7 +17,7 @@ import torch
 import zstandard
 
 from tests.conftest import ROOT
-from tests.corpora.examples import OF_PAIRS, cc_index, packed
+from tests.corpora.examples import EPUB, OF_PAIRS, PAGE, cc_index, packed
 from tests.corpora.reading import TEXTS, read
 from tests.corpora.test_sources import page, record, wet
 from xling.core import languages
@@ -30,7 +30,7 @@ from xling.corpora.sources import records, text, warc, webpage, wiki
 from xling.hub import source
 from xling.models.files import model_folder
 from xling.text.document import Ledger
-from xling.text.files import compressed, dictionary
+from xling.text.files import compressed, delimited, dictionary
 
 GIVEN_UP = "tests/corpora/test_sources.py::test_a_page_that_hides_its_depth_is_given_up"
 UNITS = {
@@ -114,6 +114,16 @@ def pairs_of(name: str, tmp_path: Path) -> str:
     for path, content in example.contents().items():
         (tmp_path / path).write_bytes(content)
     return f"{name}:{example.rest.replace('{folder}/', '')}"
+
+
+def test_a_page_of_a_book_is_read_once_under_however_many_names(tmp_path: Path) -> None:
+    forms = ("a.xhtml", "./a.xhtml#1", "../b/a.xhtml", "%61.xhtml")
+    items = "".join(f'<item id="{n}" href="{forms[n % 4]}"/>' for n in range(999))
+    spine = "".join(f'<itemref idref="{n}"/>' for n in range(999))
+    example = {**EPUB, "b/c.opf": f"<package><manifest>{items}</manifest><spine>{spine}</spine></package>"}
+    (tmp_path / "a.epub").write_bytes(packed(example))
+    docs, _ = read(f"epub:{tmp_path}/*")
+    assert len(docs) == 1 and docs[0].text.count(PAGE[:30]) == 1
 
 
 def office_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,6 +289,12 @@ def cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 dictionary.read_dictionary(tmp_path / "a.tsv")
 
 
+def columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ["text\tb", "habari\tx", "habari" + "\t" * ((1 << 20) - 1), "habari" + "\t" * (1 << 20)]
+    sizes = [len(row.cells or ()) for row in delimited.Rows(iter(lines), "\t")]
+    assert sizes == [2, 2, 1 << 20, 0]
+
+
 def window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packer = zstandard.ZstdCompressor(
         compression_params=zstandard.ZstdCompressionParameters.from_level(1, window_log=20, enable_ldm=True)
@@ -333,6 +349,7 @@ HELD: dict[str, Callable[[Path, pytest.MonkeyPatch], None] | str] = {
     "xling.corpora.crawl_index.thrift.MAX_VALUES": metadata,
     "xling.text.files.compressed.MAX_LINE_BYTES": line,
     "xling.text.files.compressed.MAX_CELL_BYTES": cell,
+    "xling.text.files.delimited.MAX_COLUMNS": columns,
     "xling.text.files.compressed._MEMORY_BYTES": decompressor,
     "xling.text.files.compressed._MAX_WINDOW_BYTES": window,
     "xling.corpora.common.download.MAX_LIST_BYTES": answer,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import textwrap
 from pathlib import Path
@@ -10,8 +11,9 @@ import pytest
 
 from tests.conftest import sentences
 from tests.corpora.reading import read
-from xling.corpora.sources.source import WRAPPED_NOTE
-from xling.corpora.sources.text import LIST_NOTE, SHORT_NOTE, TIMES_NOTE
+from xling.core.errors import UserError
+from xling.corpora.sources.source import WRAPPED_NOTE, Context, open_source
+from xling.corpora.sources.text import LIST_NOTE, SHORT_NOTE, TABLE_NOTE, TIMES_NOTE
 from xling.text.document import LONE, Document, Ledger
 from xling.text.wrapped_lines import join_wrapped, wrapped_width
 
@@ -112,3 +114,29 @@ def test_times_of_subtitles_are_left_out(tmp_path: Path, head: str, comma: str, 
     docs, ledger = read_file("text", tmp_path, (head + "\n".join(cues)).encode())
     assert "\n".join(doc.text for doc in docs).replace("\n", " ").removeprefix("WEBVTT ") == " ".join(PROSE)
     assert ledger.notes[TIMES_NOTE] == 2 * len(lines)
+
+
+@pytest.mark.parametrize("separator", ["\t", ";"])
+def test_a_table_read_as_text_is_announced(tmp_path: Path, separator: str) -> None:
+    path = tmp_path / ("a.txt" if separator == "\t" else "a.CSV.gz")
+    rows = "".join(f"{number}{separator}{text}\n" for number, text in enumerate(["heading", *PROSE[:9]]))
+    path.write_bytes(rows.encode() if separator == "\t" else gzip.compress(rows.encode()))
+    _, ledger = read(f"text:{path}")
+    assert ledger.notes[TABLE_NOTE] == 1
+    path = tmp_path / "b.txt"
+    path.write_text("".join(f"{text}\n" for text in PROSE[:9]), encoding="utf-8")
+    assert TABLE_NOTE not in read(f"text:{path}")[1].notes
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("my/a.csv", "for example csv:my/a.csv#COLUMN"),
+        ("my/a.docx", "for example docx:my/a.docx$"),
+        (".", r"for example text:\./\*"),
+        ("xlsx:a.xlsx#Text", "is a spreadsheet; .*fix: save the sheet as CSV"),
+    ],
+)
+def test_the_fix_fits_the_file(given: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        open_source(given, Context(lang="sw"))

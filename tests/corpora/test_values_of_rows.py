@@ -195,3 +195,9 @@ def test_rows_of_an_array_and_of_a_sequence_are_read(raw, tmp_path):
     assert [doc.text for doc in docs] == TEXTS and not dropped
     found, dropped = pairs(f"jsonl:{tmp_path}/a.jsonl")
     assert [row[0] for row in found] == TEXTS and not dropped
+
+
+def test_a_cell_over_the_limit_is_told_by_its_limit(tmp_path):
+    pq.write_table(pa.table({"text": [*TEXTS, "x" * (64 << 20) + "x"]}), tmp_path / "a.parquet")
+    docs, dropped = documents(f"parquet:{tmp_path}/a.parquet")
+    assert len(docs) == len(TEXTS) and dropped == {"cell over 64 MiB": 1}

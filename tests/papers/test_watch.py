@@ -54,7 +54,7 @@ def test_losses_and_scores_become_curves(
         score_file.write_scores(cfg.out / "tables" / "scores.json", scores, [])
 
     monkeypatch.setattr(watch, "evaluate", scored)
-    run(WatchConfig((trained,), ("tatoeba",), tmp_path / "out"))
+    run(WatchConfig((trained,), ("tatoeba",), tmp_path / "out", tmp_path))
     assert [name.partition("=")[0] for name in asked[0].checkpoints] == ["u1", "u3", "u4"]
     with (tmp_path / "out" / "watch.csv").open(newline="") as lines:
         rows = list(csv.DictReader(lines))

@@ -6,17 +6,23 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.slurm.testbed import bed
 from xling.slurm.record import Event, Part
-from xling.slurm.states import run_for_output
+from xling.slurm.states import JobState, ask_about, run_for_output
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
+
+
+def job_states(ids: Sequence[str]) -> dict[str, JobState]:
+    """State by job id (``12`` or ``12_3``)."""
+    view = ask_about(ids) if ids else None
+    return {job: view.state(job) for job in ids} if view else {}
 
 
 def start_bed(directory: Path, *options: str) -> None:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from slurm_helpers import HERE, ROOT, require_slurm, start_bed, stop_bed, wait_until
+from slurm_helpers import HERE, ROOT, job_states, require_slurm, start_bed, stop_bed, wait_until
 from slurm_stages import ASK, COUNT, MEAN, SHARDS, AskConfig, CountConfig, MeanConfig, ShardConfig
 
 from tests.slurm.testbed import bed
@@ -20,7 +20,6 @@ from xling.core.commands.runner import STAGES
 from xling.core.errors import UserError
 from xling.slurm import commands, launch, states
 from xling.slurm.record import Run, open_run
-from xling.slurm.states import job_states
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(120)]
 
@@ -298,7 +297,7 @@ def test_states_come_from_sacct_where_there_is_accounting(
         cfg = ShardConfig(tmp_path / "c", 3, broken=(1,))
         launch.submit_stage(SHARDS, [cfg], "slurm", {"run": "a", "max_attempts": "1"})
         assert outcome_of("a", "shards")["state"] == "failed"
-        assert states.has_accounting()
+        assert states.run_for_output(["sacct", "-n", "-X", "-j", "1"])[0] is not None
         jobs = opened("a").steps["shards"].arrays()[0]["jobs"]
         monkeypatch.setattr(states, "_from_squeue", lambda: ({}, ""))
         monkeypatch.setattr(states, "_from_scontrol", lambda: ({}, ""))

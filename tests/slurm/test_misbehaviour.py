@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from slurm_helpers import wait_until
+from slurm_helpers import job_states, wait_until
 from slurm_stages import COUNT, CountConfig
 from test_cluster import expected_count, opened, outcome_of, running_count
 
@@ -27,7 +27,7 @@ from xling.core.errors import UserError
 from xling.core.output.lease import HeldError, lease_path
 from xling.slurm import commands, launch, reconcile, submit
 from xling.slurm.record import Step
-from xling.slurm.states import ask_about, job_states
+from xling.slurm.states import ask_about
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from xling.core.errors import UserError
 from xling.slurm import launch
 from xling.slurm.options import sbatch_parameters, snapshot
 from xling.slurm.record import open_run
-from xling.slurm.resources import Resources, Site
+from xling.slurm.resources import Resources, Site, read_site
 from xling.slurm.submit import make_executor, script
 
 
@@ -45,11 +46,45 @@ def test_options_stand_in_the_script_of_the_parts(tmp_path: Path, monkeypatch: p
     assert "exclusive" not in part_of(text, "barrier")
 
 
+def test_texts_with_brackets_commas_and_flags_of_any_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = planned(
+        tmp_path, monkeypatch, **{
+            "constraint": "[a|b]&c", "sbatch.comment": "[test] run", "sbatch.exclusive": "True", "srun.exact": "False",
+            "setup": "[ -f ~/.env ] && . ~/.env", "sbatch.mem-per-gpu": "8G", "mem_gb": "none",
+        }
+    )  # fmt: skip
+    array = part_of(text, "run")
+    for line in ("#SBATCH --constraint='[a|b]&c'", "#SBATCH --comment='[test] run'", "#SBATCH --exclusive",
+                 "[ -f ~/.env ] && . ~/.env", "#SBATCH --mem-per-gpu=8G"):  # fmt: skip
+        assert f"{line}\n" in array
+    assert "--mem=" not in array and "exact" not in array
+
+
+@pytest.mark.parametrize(
+    ("setup", "lines"),
+    [
+        ("export CUDA_VISIBLE_DEVICES=0,1", ("export CUDA_VISIBLE_DEVICES=0,1",)),
+        ("module load a\nexport B='x, y'\n", ("module load a", "export B='x, y'")),
+        ("[module load a, module load b]", ("module load a", "module load b")),
+    ],
+)
+def test_commas_in_a_line_of_shell_divide_nothing(tmp_path: Path, setup: str, lines: tuple[str, ...]) -> None:
+    assert Site().resources("eval", {"setup": setup}).setup == lines
+    if not setup.startswith("["):
+        (tmp_path / "site.yaml").write_text(f"default: {{setup: {json.dumps(setup)}}}\n")
+        assert read_site(str(tmp_path / "site.yaml")).resources("eval").setup == lines
+
+
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
         ({"sbatch.nodes": "2"}, "fix: use slurm.nodes="),
         ({"sbatch.time": "1:00"}, "fix: use slurm.timeout_min="),
+        ({"sbatch.p": "gpu"}, "the long name of an option"),
+        ({"sbatch.cpus-per-gpu": "4"}, "fix: use slurm.cpus_per_task="),
+        ({"sbatch.mem-per-gpu": "8G"}, "mem_gb=none beside it"),
         ({"sbatch.array": "1-9"}, "xling sets --array itself"),
         ({"sbatch.wrap": "reboot"}, "xling sets --wrap itself"),
         ({"srun.output": "x"}, "xling sets --output itself"),
@@ -77,7 +112,7 @@ def test_no_value_becomes_shell(value: str) -> None:
     resources = Site().resources("toyworld", {"sbatch": {"comment": value}})
     text = script(make_executor(Path("/tmp"), "n", ("array",), resources))
     lines = [line for line in text.split("\n") if line.startswith("#SBATCH --comment")]
-    if value == "false":
+    if value.lower() == "false":
         assert not lines
         return
     (line,) = lines
@@ -85,7 +120,7 @@ def test_no_value_becomes_shell(value: str) -> None:
         ["bash", "-c", f"printf %s {line.removeprefix('#SBATCH --comment=')}"], capture_output=True
     )
     assert sbatch_parameters({"comment": value}) in ({"comment": value}, {"comment": True}, {})
-    assert value in ("true", "false") or read.stdout.decode() == value
+    assert value.lower() in ("true", "false") or read.stdout.decode() == value
 
 
 def test_the_parts_run_in_a_container_and_the_collector_outside(

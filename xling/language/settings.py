@@ -10,8 +10,6 @@ from xling.core.errors import UserError
 from xling.core.settings.codes import Lang
 
 LEAST_PAIRS = 500
-OWN_CODE = "qaa"
-"""Code of a language that the table of languages does not have, free for private use in ISO 639."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +56,7 @@ class LanguageConfig:
         Raises:
             UserError: an unknown language, no hours, the language is its own source.
         """
-        try:
-            languages.get(self.lang)
-        except UserError as error:
-            fix = f"{error.fix}; for a language that no list has, {OWN_CODE}: name its files so (news.{OWN_CODE})"
-            raise UserError(error.given, error.valid, fix) from None
+        languages.get(self.lang)
         object.__setattr__(self, "out", self.out or f"runs/language/{self.lang}")
         if not self.hours > 0:
             raise UserError(f"hours={self.hours:g}", "a number above 0")

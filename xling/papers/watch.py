@@ -17,6 +17,8 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.settings.codes import LangOrPair
+from xling.eval.rows.protocols import files_at, training_suite
+from xling.eval.rows.suite import data_folder, suites
 from xling.eval.run.evaluation import run as evaluate
 from xling.eval.run.settings import EvalConfig
 from xling.eval.scores import score_file
@@ -65,7 +67,8 @@ def run(cfg: WatchConfig) -> Answer:
         UserError: no checkpoint, no pre-training there, or two models after equally many updates.
     """
     models = snapshots_of(cfg.checkpoints)
-    if not manifest.up_to_date(cfg.out, STAGE, cfg, cfg.checkpoints, replaceable=True):
+    inputs = [*cfg.checkpoints, *_rows_of(cfg)]
+    if not manifest.up_to_date(cfg.out, STAGE, cfg, inputs, replaceable=True):
         curves = losses_of(cfg.checkpoints) | _scores(cfg, models)
         title = "What grows when"
         pictures = [each for what in dict.fromkeys(w for w, _ in curves) for each in _drawn(what, curves)]
@@ -78,7 +81,7 @@ def run(cfg: WatchConfig) -> Answer:
         ]
         points = [(w, x, int(u), v) for (w, x), line in curves.items() for u, v in line]
         columns = (("measure", ""), ("language", ""), ("updates", "d"), ("value", ".3f"))
-        with manifest.publish(cfg.out, STAGE, cfg, cfg.checkpoints) as output:
+        with manifest.publish(cfg.out, STAGE, cfg, inputs) as output:
             (output.path / "watch.html").write_text(
                 page.html_document(title, "\n".join(body)), encoding="utf-8"
             )
@@ -90,6 +93,17 @@ def run(cfg: WatchConfig) -> Answer:
     return Answer(
         f"{text.rstrip()}\n\nwritten: {cfg.out / 'watch.html'}", dict(manifest.read(cfg.out).counts)
     )
+
+
+def _rows_of(cfg: WatchConfig) -> list[Path]:
+    """Return the files that the scores are made from."""
+    data = data_folder(cfg.data) if cfg.suites else Path()
+    named = [suites()[name] for name in cfg.suites]
+    every = {each.name: each for suite in named for each in (suite, training_suite(suite))}
+    return [
+        *(path for suite in every.values() for path in files_at(suite, suite.splits, data)),
+        *cfg.fit.files(),
+    ]
 
 
 def snapshots_of(checkpoints: Sequence[Path]) -> dict[int, Path]:

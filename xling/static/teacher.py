@@ -79,9 +79,8 @@ def compute_vectors(cfg: TeacherConfig, data: Path, texts: Sequence[str]) -> Flo
     Raises:
         UserError: no such encoder, or it returns something else than one finite vector a text.
     """
-    key = hashlib.sha256(
-        repr((cfg.encoder, _state_of(cfg.encoder), cfg.langs, cfg.max_texts, manifest.digest(data))).encode()
-    )
+    state = "".join(map(manifest.content_digest, teacher_files(cfg)))
+    key = hashlib.sha256(repr((cfg.encoder, state, cfg.langs, cfg.max_texts, manifest.digest(data))).encode())
     folder = data.with_name(f".{data.name}.teacher-{key.hexdigest()[:16]}")
     folder.mkdir(parents=True, exist_ok=True)
     encoder: Encoder | None = None
@@ -98,10 +97,10 @@ def compute_vectors(cfg: TeacherConfig, data: Path, texts: Sequence[str]) -> Flo
     return F.normalize(torch.cat(parts), dim=1)
 
 
-def _state_of(encoder: str) -> str:
-    """Return the digest of the files of a teacher, or "" if its name is all that is known of it."""
-    folder = Path(encoder.partition(":")[2] or encoder)
-    return manifest.content_digest(folder) if folder.is_dir() else ""
+def teacher_files(cfg: TeacherConfig) -> list[Path]:
+    """Return the folder of a teacher, or nothing if its name is all that is known of it."""
+    folder = Path(cfg.encoder.partition(":")[2] or cfg.encoder)
+    return [folder] if cfg.encoder and folder.is_dir() else []
 
 
 def _embed(encoder: Encoder, cfg: TeacherConfig, texts: Sequence[str]) -> np.ndarray:

@@ -31,7 +31,7 @@ from xling.core.settings.config import to_dict
 from xling.static.encoder_files import MIN_WEIGHT_REDUCTION, load_encoder, random_table, save_encoder
 from xling.static.latent import latent_table
 from xling.static.settings import StaticTraining
-from xling.static.teacher import TeacherVectors, imitation_loss
+from xling.static.teacher import TeacherVectors, imitation_loss, teacher_files
 from xling.static.vectors import StaticEncoder, learned_weights, unit_length, word_hash
 from xling.text.files.nway import RowSet, open_rows, read_words
 
@@ -316,7 +316,7 @@ def run(cfg: StaticTraining) -> manifest.Manifest:
     Raises:
         UserError: ``data`` is not an n-way corpus, or has nothing to train on.
     """
-    inputs = [cfg.data, *([cfg.start.encoder] if cfg.start.encoder else [])]
+    inputs = [cfg.data, *([cfg.start.encoder] if cfg.start.encoder else []), *teacher_files(cfg.teacher)]
     if published := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         if _state_path(cfg).is_file() and _TrainingState.has_saved(
             cfg
@@ -477,7 +477,8 @@ class _TrainingState:
 
 def _settings_key(cfg: StaticTraining) -> str:
     start = manifest.digest(cfg.start.encoder) if cfg.start.encoder else ""
-    return repr((to_dict(cfg), manifest.digest(cfg.data), start))
+    teacher = [manifest.content_digest(path) for path in teacher_files(cfg.teacher)]
+    return repr((to_dict(cfg), manifest.digest(cfg.data), start, teacher))
 
 
 def _delete_state(cfg: StaticTraining) -> None:

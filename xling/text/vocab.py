@@ -265,9 +265,12 @@ def _train(cfg: VocabConfig, out: Path, sentences: Iterator[str], required: str)
             minloglevel=2,
         )
     except RuntimeError as error:
+        most = re.search(r"set it to a value <= (\d+)", str(error))
         raise UserError(
-            f"SentencePiece could not make {cfg.size} pieces: {' '.join(str(error).split())}",
-            fix="set a smaller size=, or give more text",
+            f"size={cfg.size}: SentencePiece could not make so many pieces"
+            + ("" if most else f": {' '.join(str(error).split())}"),
+            f"at most size={most[1]} for this text" if most else "",
+            f"size={most[1] if most else '...'}, or give more text",
         ) from None
     model = proto.ModelProto.FromString(written.getvalue())
     _round_scores(model)

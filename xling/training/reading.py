@@ -5,6 +5,7 @@ fairseq's own iterator lists all batches of an epoch. This one keeps the windows
 
 from __future__ import annotations
 
+import resource
 import sys
 from collections import deque
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from jaxtyping import Int
 
 AHEAD = 10  # batches that a thread makes ready
+FEW_FILES = 1024  # of a process at once: the tensors of the batches would take several each
 
 
 class TrainIterator:
@@ -111,6 +113,8 @@ class TrainIterator:
 
     def next_epoch_itr(self, shuffle: bool = False, fix_batches_to_gpus: bool = False) -> Iterator[Any]:
         """Yield the batches; the arguments are fairseq's and change nothing, since the order is random already."""
+        if self._workers and resource.getrlimit(resource.RLIMIT_NOFILE)[0] < FEW_FILES:
+            torch.multiprocessing.set_sharing_strategy("file_system")  # which keeps no file of a batch open
         loader: Any = DataLoader(
             self.dataset,  # type: ignore[arg-type] # fairseq's class has no type
             batch_sampler=self._own_batches(),  # type: ignore[arg-type] # it has no length

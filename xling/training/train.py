@@ -156,8 +156,8 @@ def _train(
                 signals.beat(num_updates, train.updates, "updates", speed, waited_s=processes.waited_s())
                 last = num_updates == train.updates
                 stop = processes.agreed(bool(signals.stop_requested()))
-                if num_updates % train.log_every == 0 or last:
-                    progress.update(num_updates - progress.done, log.write_train(trainer, updates))
+                note = log.write_train(trainer, updates) if num_updates % train.log_every == 0 or last else ""
+                progress.update(num_updates - progress.done, note)
                 if num_updates % train.valid_every == 0 or last or course.ends(num_updates):
                     with signals.busy("validation"):
                         losses = validate(trainer, updates)

@@ -60,6 +60,11 @@ class TunedModel:
     lang: int = 0
     langs: tuple[str, ...] = ()
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels that it chooses from."""
+        return tuple(self.model.labels)
+
     def encode(self, rows: Sequence[LabelledRow], labelled: bool = True) -> list[tuple[int, Example]]:
         """Encode all rows as (index of the row, example); see `xling.transfer.task.Task.encode`."""
         windows = []

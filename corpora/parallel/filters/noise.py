@@ -34,6 +34,8 @@ _LOST_LETTER = r"\p{L}\?\p{L}|(?:^|[\s(\"«„“'’])\?\p{L}|\p{L}\?(?:[,;:](?
 _CLOSING = r"\"'”’»)\]」』】）"
 # A shad is the comma of Tibetan too.
 _SENTENCE_MARKS = "".join(sorted(ALL_ENDS - {*SENTENCE_ENDS["Tibt"]}))
+_SPACE_FOR_STOP = frozenset({"Thai", "Laoo"})
+"""Scripts that write a space for the full stop of other scripts."""
 _MIN_SPACED_LETTERS = 6
 _MIN_BESIDE_NUMBERS = (
     0.3  # smallest share of letters where both sides have the same numbers, which then count as letters
@@ -74,7 +76,8 @@ class Noise(PairFilter):
     def measured(self, pairs: pl.DataFrame, context: Context) -> pl.DataFrame:
         """Return the pairs with the columns that this filter measures."""
         letters = pl.min_horizontal(_num_letters("src"), _num_letters("tgt")).cast(pl.Float32)
-        marks = (_num_marks("src") - _num_marks("tgt")).abs()
+        has_stops = all(lang.script not in _SPACE_FOR_STOP for _, lang in context.sides)
+        marks = (_num_marks("src", has_stops) - _num_marks("tgt", has_stops)).abs()
         return pairs.with_columns(letters.alias("letters"), marks.alias("marks_off"))
 
     def judge(self, pairs: pl.DataFrame, context: Context) -> pl.Series:
@@ -135,11 +138,16 @@ def _is_upper_case(side: str) -> pl.Expr:
     )
 
 
-def _num_marks(side: str) -> pl.Expr:
-    """Sentence marks behind words; those of initials, decimal numbers and abbreviations within a sentence are none."""
+def _num_marks(side: str, has_stops: bool) -> pl.Expr:
+    """Sentence marks behind words; those of initials, decimal numbers and abbreviations within a sentence are none.
+
+    Without ``has_stops`` they are question and exclamation marks alone.
+    """
     # A syllable of a Brahmic script may be a word ("है"), or stand for a letter of an abbreviation before the next one.
-    ends = rf"[{_CLOSING}]*[{_SENTENCE_MARKS}]+"
+    ends = rf"[{_CLOSING}]*[{_SENTENCE_MARKS if has_stops else '!?'}]+"
     count = pl.col(side).str.count_matches(rf"\p{{L}}\p{{L}}{ends}|\p{{M}}{ends}(?:[\s{_CLOSING}]|$)")
+    if not has_stops:
+        return count.cast(pl.Int32)
     within = pl.col(side).str.count_matches(r"(?:\p{L}\p{L}|\p{M})\.\s+\p{Ll}")
     return count.cast(pl.Int32) - within.cast(pl.Int32)
 

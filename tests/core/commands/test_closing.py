@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from xling import cli
-from xling.core.commands import closing
+from xling.core.commands import closing, pipeline
+from xling.core.commands.pipeline import recipes
 from xling.core.commands.runner import STAGES, load
 from xling.core.settings import schema
 
@@ -70,3 +71,27 @@ def test_durations(seconds: float, said: str) -> None:
 @pytest.mark.parametrize(("size", "said"), [(812, "812 B"), (1320, "1.3 kB"), (74_000_000, "74 MB")])
 def test_sizes(size: int, said: str) -> None:
     assert closing.readable_size(size) == said
+
+
+def test_a_pipeline_says_what_comes_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("XLING_QUIET")
+    step = "{stage: toyworld, config: {out: '${out}/raw', langs: 'sw', num_docs: 2}}"
+    (tmp_path / "p.yaml").write_text(
+        f"vars: {{out: {tmp_path}}}\nnext: xling doctor ${{out}}\nsteps: {{raw: {step}}}\n"
+    )
+    words = ("run", f"{tmp_path}/p.yaml")
+    assert re.fullmatch(rf"xling toyworld: made .* s; next: xling doctor {tmp_path}", run(capsys, *words))
+    assert run(capsys, *words).endswith(
+        f" was finished already, nothing was to do; next: xling doctor {tmp_path}"
+    )
+
+
+@pytest.mark.parametrize("path", [path for path in recipes().values() if "\nnext: " in path.read_text()])
+def test_the_next_command_of_a_recipe_exists(path: Path) -> None:
+    words = pipeline.read(path).next.split()[1:]
+    assert "${" not in " ".join(words)
+    following, rest = cli.find_stage(words)
+    names = {key.name for key in schema.keys(load(following.config))}
+    assert {word.partition("=")[0] for word in rest if "=" in word} <= names

@@ -92,3 +92,9 @@ def test_a_changed_output_is_refused_however_it_is_named(
     inputs.check_inputs_exist("", Named(corpora=("models", "en-sw")))  # a code of a language is no path
     with pytest.raises(UserError, match=r"model\.pt was changed or damaged after 'pretrain' wrote it"):
         inputs.check_inputs_exist("", settings)
+
+
+def test_the_folder_around_a_model_names_the_model(tmp_path: Path) -> None:
+    published(tmp_path / "runs" / "encoder")
+    with pytest.raises(UserError, match=r"fix: give the model in it: .*/runs/encoder$"):
+        inputs.check_inputs_exist("checkpoint", Config(tmp_path / "runs", tmp_path / "out"))

@@ -102,3 +102,77 @@ def test_training_rows_and_further_suites_may_be_missing_too(
     said = capsys.readouterr().err
     assert "no train rows of toy_xnli in en" in said
     assert "every step is left out" in said
+
+
+@pytest.mark.parametrize(
+    ("stage", "settings", "said"),
+    [
+        ("binarize", "vocab: '${out}/v', out: '${out}/s', corpora: {sw: ['${data}/a.txt', '${data}/b*.txt']}",
+         "corpora=DATA/a.txt"),
+        ("binarize", "vocab: '${data}/v', out: '${out}/s', corpora: {sw: '${data}/*/en.*'}", "vocab=DATA/v"),
+        ("corpus halves", "pair: en-sw, files: ['${data}/a.en', '${data}/a.sw'], out: '${out}/h'", "files=DATA/a.en"),
+        ("corpus parallel", "pair: en-sw, source: ['moses:${data}/a.en+${data}/a.sw'], out: '${out}/p'",
+         "source=DATA/a.en"),
+        ("corpus mono", "lang: sw, source: ['csv:${data}/a.csv#text'], out: '${out}/m'", "source=DATA/a.csv"),
+        ("finetune mt", "data: '${data}/nli', out: '${out}/t', test: {en-sw: ['${data}/a.en', '${data}/a.sw']}",
+         "test=DATA/a.en"),
+        ("pretrain static", "data: '${data}/nli', out: '${out}/e', teacher: {encoder: 'hf:${data}/bert'}",
+         "encoder=DATA/bert"),
+        ("eval", "tags: ['${data}/sw.test.conll'], out: '${out}/e'", "tags=DATA/sw.test.conll"),
+    ],
+)  # fmt: skip
+def test_every_kind_of_input_is_looked_for(
+    tmp_path: Path, data: Path, stage: str, settings: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["run", behind_raw(tmp_path, stage, settings), f"data={data}"]) == 2
+    assert said.replace("DATA", str(data)) + " (of the steps last)" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def behind_raw(folder: Path, stage: str, settings: str) -> str:
+    """Write a pipeline of ``raw``, which needs nothing, and of a last step."""
+    (folder / "p.yaml").write_text(
+        f"vars: {{data: none, out: {folder}/out, here: {folder}}}\nsteps:\n"
+        "  raw: {stage: toyworld, config: {out: '${out}/raw'}}\n"
+        f"  last: {{stage: {stage}, after: [raw], config: {{{settings}}}}}\n"
+    )
+    return str(folder / "p.yaml")
+
+
+def test_rows_are_looked_for_where_the_output_lies_below_them(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    path = pipeline(tmp_path, data, "false")
+    assert cli.main(["run", path, "data=.", "out=runs/all"]) == 2
+    assert "no rows of toy_xnli below ." in capsys.readouterr().err
+    assert not list((tmp_path / "empty").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("stage", "files"),
+    [("eval", "tags: ['${here}/sw.test.conll'], train: '${here}/train.conll'"),
+     ("finetune", "tags: ['${here}/sw.test.conll']")],
+)  # fmt: skip
+def test_labels_of_own_files_are_read_before_the_first_step(
+    tmp_path: Path, stage: str, files: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train.conll").write_text("Ana B-PER\nran O\n\n")
+    (tmp_path / "sw.test.conll").write_text("Juma B-PER\nalifika\n\n")
+    settings = f"{files}, checkpoint: '${{out}}/raw', out: '${{out}}/last'"
+    assert cli.main(["run", behind_raw(tmp_path, stage, settings)]) == 2
+    assert "sw.test.conll:2: 1 columns" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_training_rows_and_settings_without_effect_are_told_first(
+    tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = "suite: toy_ner, data: '${data}', checkpoint: '${out}/raw', out: '${out}/last'"
+    assert cli.main(["run", behind_raw(tmp_path, "finetune", settings), f"data={data}"]) == 2
+    assert "step 'last': no train rows of toy_ner in en below" in capsys.readouterr().err
+    settings = "checkpoint: '${out}/raw', src: en, tgt: sw, search: {length_penalty: 2, beam: 1}"
+    assert cli.main(["run", behind_raw(tmp_path, "translate", settings)]) == 2
+    assert "search.length_penalty=2.0 changes nothing here" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -13,6 +13,7 @@ from types import ModuleType
 
 import pytest
 
+from xling.core.commands import runner
 from xling.core.commands.runner import STAGES, Phase, Stage, phases_of, run_local
 from xling.core.errors import UserError
 
@@ -52,7 +53,7 @@ def run_part(cfg, phase, index):
 
 if "demo parts" not in STAGES:
     STAGES.add("demo parts", Stage("demo parts", "demo_stage:Config", phases="demo_stage:phases",
-                                   run_part="demo_stage:run_part"))
+                                   run_part="demo_stage:run_part", uses_cores=True))
     STAGES.add("demo simple", Stage("demo simple", "demo_stage:Config", run="demo_stage:simple"))
 
     STAGES.add("demo checked", Stage("demo checked", "demo_stage:Config", run="not_there:run",
@@ -97,6 +98,20 @@ def test_a_pool_does_what_one_process_does(
     assert made[1] == made[2] and len(made[1]) == 12
     assert shown[1] == shown[2] == ["demo parts: split: 3 of 3", "demo parts: count: 6 of 6"]
     assert made[1]["count-split-2-1"] == "3"
+
+
+def test_unasked_a_pool_is_started_where_the_first_part_shows_long_work(
+    tmp_path: Path, demo: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner.os, "sched_getaffinity", lambda _: range(2))
+    made = {}
+    for min_seconds in (float("inf"), -1.0):
+        monkeypatch.setattr(runner, "_MIN_SECONDS", min_seconds)
+        (out := tmp_path / str(min_seconds)).mkdir()
+        result, pid = run_local("demo parts", demo.Config(str(out)), None)
+        made[min_seconds] = contents(out)
+        assert result == "count 5" and (pid == os.getpid()) == (min_seconds > 0)
+    assert made[-1.0] == made[float("inf")] and len(made[-1.0]) == 12
 
 
 def test_a_simple_stage_has_one_phase_of_one_part(demo: ModuleType) -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
-from xling.corpora.common.parquet_rows import DamagedCell, read_rows
+from xling.corpora.common import parquet_rows
+from xling.corpora.common.parquet_rows import DamagedCell, LongCell, read_rows
 
 
 def test_a_dictionary_of_values_is_not_repeated_for_each_row(tmp_path: Path) -> None:
@@ -44,3 +46,29 @@ def test_texts_after_a_full_dictionary_are_read_as_they_are(tmp_path: Path) -> N
         rows = [row or {} for row in read_rows(tmp_path / "a.parquet", list)]
         assert [row["text"] for row in rows] == wanted
         assert [row["numbers"] for row in rows] == list(range(3003))
+
+
+def test_cells_are_the_same_whether_read_at_once_or_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dictionary of short values is unpacked; a row group with a long one or with bad bytes is not."""
+    texts = [None, "", "é\n", "x" * 300, *(f"{n % 7}" for n in range(200))]
+    many = [f"{n}" for n in range(len(texts))]
+    raw = pa.array([b"good", b"\xff", None, *([b"fine"] * (len(texts) - 3))]).view(pa.string())
+    table = pa.table({"text": texts, "many": many, "raw": raw, "large": pa.array(texts, pa.large_string())})
+    with pq.ParquetWriter(tmp_path / "a.parquet", table.schema) as file:
+        for part in (table, table[:0], table[40:]):
+            file.write_table(part)
+
+    def rows(max_bytes: int) -> list[list[object]]:
+        read = read_rows(tmp_path / "a.parquet", list, max_bytes)
+        return [
+            [type(cell) if isinstance(cell, DamagedCell) else cell for cell in (row or {}).values()]
+            for row in read
+        ]
+
+    wanted = {limit: rows(limit) for limit in (1000, 200)}
+    assert [row[0] for row in wanted[1000]] == texts + texts[40:]
+    assert wanted[1000][1][2] is DamagedCell and wanted[200][3][0] is wanted[200][3][3] is LongCell
+    monkeypatch.setattr(parquet_rows, "_LONG_BYTES", -1)
+    assert {limit: rows(limit) for limit in wanted} == wanted

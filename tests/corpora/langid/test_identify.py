@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tests.corpora.stages.test_langid import TEXTS
-from xling.corpora.langid.identify import Ensemble
+from xling.corpora.langid.identify import Ensemble, body_of
 
 ODD = (
     "",
@@ -42,3 +42,24 @@ def test_a_text_has_the_same_answer_in_any_company() -> None:
         assert [code for code, _ in alone[:1]] == [code for code, _ in ranking[:1]], text
         assert alone[:1] == [(code, pytest.approx(score, abs=1e-4)) for code, score in ranking[:1]]
     assert Ensemble().ranks([]) == []
+
+
+# Of the relatives that the other models know, the n-grams know little; py3langid alone knows Oromo.
+_KNOWN_TO_ONE = {
+    "ban": "Tugas niki kedah puputang titiang benjang semeng.",
+    "cv": "Вӗсен йышӗнче ҫамрӑксем пур.",
+    "om": "Barattoonni mana barumsaa keessatti afaan isaanii barachuu qabu jedhan.",
+    "ti": "እቲ ቆልዓ ናብ ቤት ትምህርቲ ኸይዱ መጽሓፍ የንብብ ኣሎ።",
+}
+
+
+@pytest.mark.parametrize("code", _KNOWN_TO_ONE)
+def test_models_that_lack_a_language_do_not_outvote_the_one_that_knows_it(code: str) -> None:
+    (found, score), *_ = Ensemble().rank(body_of(_KNOWN_TO_ONE[code]))
+    assert found == code and score > 0.5
+
+
+def test_a_model_that_is_not_asked_does_not_lower_the_score() -> None:
+    """The n-grams know little Xhosa and take it for Zulu."""
+    (found, score), *_ = Ensemble().rank(body_of("Abantwana bafunda iincwadi zabo esikolweni yonke imihla."))
+    assert found == "xh" and score > 0.5

@@ -124,6 +124,14 @@ EXAMPLES = {
             "", "10 sq km, 20 sq km, 30 sq km and 40 sq km", "10 кв. км, 20 кв. км, 30 кв. км и 40 кв. км"
         ),
         PairExample("punctuation", "One. Two. Three. Four. Five.", "Eins zwei drei vier fünf."),
+        PairExample(
+            "",
+            "Come. It is late. Eat. Then sleep. Good night.",
+            "มาเถอะ ดึกแล้ว กินข้าว แล้วนอน ราตรีสวัสดิ์",
+            "en-th",
+        ),
+        PairExample("", "ມາເດີ ເດິກແລ້ວ ກິນເຂົ້າ ແລ້ວນອນ", "Komm. Es ist spät. Iss. Schlaf dann. Gut.", "lo-de"),
+        PairExample("punctuation", "Come. It is late. Eat.", "มาไหม? นอนไหม? กินไหม? ไปไหม? จริงไหม?", "en-th"),
     ),
     "numbers": (
         PairExample("", "It cost 1,500 euros in 1999.", "Es kostete 1.500 Euro im Jahr 1999."),

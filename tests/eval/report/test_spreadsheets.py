@@ -15,7 +15,8 @@ NAME = '<script>alert("1")</script>\x1b[2J'
 
 
 @pytest.mark.parametrize(
-    "text", ["=1+1", "+cmd", "-cmd|x", "@SUM(A1)", "\t=1", "\r=1", " =1", "＝1", "=HYPERLINK(1)", "-1+2"]
+    "text",
+    ["=1+1", "+cmd", "-cmd|x", "@SUM(A1)", "\t=1", "\r=1", " =1", "＝1", "=HYPERLINK(1)", "-1+2", "\ufeff=1"],
 )
 def test_formulas_become_text(text):
     assert csv_text(text) == f"'{text}"

@@ -410,7 +410,7 @@ def test_what_was_read_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "label is column 3 'label'; not read: id" in said
     assert "3 labels: X (1), x (2), y (2)" in said
     assert "not in the training rows, so never answered: X" in said
-    assert "labels that differ by case alone: X, x" in said
+    assert "labels that differ by case, blanks or the form of accents alone: X, x" in said
     assert "1 of 2 test rows in sw stand in the training rows, too" in said
     dev = written(tmp_path, "dev.tsv", "d\tx\nc\ty\ne\tx\n")
     suite_of("classes", written(tmp_path, "sw.test.tsv", "d\tx\nz\tx\n"), train=train, dev=dev)

@@ -32,6 +32,8 @@ def test_words_to_be_tagged_may_have_names_and_numbers_of_sentences(tmp_path: Pa
         (["Aachen 3", "is 0"], ":1: tag '3' is a number; .*scheme=plain"),
         (["Aachen LOC-B", "is O"], ":1: tag 'LOC-B' has its mark elsewhere"),
         (["Aachen B.LOC", "is O"], ":1: tag 'B.LOC' has its mark elsewhere"),
+        (["sport\tthe match was won"] * 9, "most lines hold whole texts; .*classes="),
+        (["the match was won\tsport"] * 9, "most lines hold whole texts; .*classes="),
         (["Aachen B-LOC", "is O"] * 300, "one sentence of 600 words; .*blank line .*sentence_id word tag"),
     ],
 )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import os
 import socket
 import threading
+from multiprocessing.reduction import recvfds
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -103,12 +106,28 @@ def test_few_open_files_are_a_limit_of_the_machine() -> None:
     for said in (
         "Too many open files. Communication with the workers is no longer possible.",
         "received 0 items of ancdata",
+        "DataLoader worker (pid(s) 18519, 18520) exited unexpectedly",
     ):
         error = machine_errors.machine_error(RuntimeError(said))
         assert (
             error.given == "too many open files" and "ulimit -n" in error.fix and "train.workers" in error.fix
         )
         assert machine_errors.is_of_machine(RuntimeError(said))
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    with pytest.raises(EOFError) as caught:
+        recvfds(ours, 1)  # as from a process that ended before it sent its files
+    assert machine_errors.machine_error(caught.value).given == "too many open files"
+    assert machine_errors.is_of_machine(caught.value) and not machine_errors.is_of_machine(EOFError())
+    ours.close()
+
+
+def test_an_output_that_cannot_be_discarded_hides_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*given: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "open", fail)
+    cli._discard_output()
 
 
 def test_a_name_that_no_machine_has_is_told_and_refused(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,7 @@ _TEXTS = {
     "mk": "Мокрите лисја ми се лепат за чевлите.",
     "th": "รูปปั้นหน้ารัฐสภากลายเป็นเรื่องฮิต",
     "uk": "Вперед поскакав роз'їзд чорнолісців.",
+    "ja 2": "DNAの検査とTVの番組、CDと本。",
     "zh": "这台打印机是在意大利制造的，它的价格不高。",
 }
 
@@ -42,7 +45,7 @@ def test_text_without_a_mark_is_refused_by_its_name(
     path.write_bytes((f"{_TEXTS[lang]}\n" * num_lines).encode(encoding))
     name = encoding.replace("-le", "LE").replace("-be", "BE").upper()
     with pytest.raises(UserError) as refused:
-        list(read_lines(path, Ledger(), lang=lang))
+        list(read_lines(path, Ledger(), lang=lang.split()[0]))
     assert f"iconv -f {name} -t UTF-8" in str(refused.value)
     with pytest.raises(UserError):
         list(corpus_reader.read_lines(path))
@@ -54,6 +57,8 @@ def test_text_without_a_mark_is_refused_by_its_name(
         "Call +1 234 567 or me+news@example.org, and learn C++.",
         "SGVsbG8+Abcd/xyz0123+ABCDEF and AAAAB3NzaC1yc2EAAA+ADAQABAAABAQ",
         "5+AAk=x, a+b=c, +Tag",
+        "introversion\nPast+Fem+Sg\nparent",
+        "kula+V+Past+Fem+Sg\nsoma+Verb+Pres",
         "The lake\0 is five\0 kilometres wide, and it is as deep as it is wide in the middle.",
         "Село\0 стоит на\0 берегу широкой реки, и в нём живут пятьсот человек.",
     ],
@@ -61,7 +66,7 @@ def test_text_without_a_mark_is_refused_by_its_name(
 def test_other_text_with_such_signs_is_read(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.txt"
     path.write_text(f"{text}\n", encoding="utf-8")
-    assert list(read_lines(path, Ledger())) == [text.encode()]
+    assert list(read_lines(path, Ledger())) == text.encode().split(b"\n")
 
 
 @pytest.mark.parametrize(
@@ -78,3 +83,14 @@ def test_carriage_returns_before_a_line_end_are_part_of_it(
     path = tmp_path / "a.txt"
     path.write_bytes(data)
     assert list(read_lines(path, Ledger())) == lines
+
+
+@pytest.mark.data
+def test_no_file_of_real_text_is_refused() -> None:
+    """The head of a file decides on its encoding."""
+    names = [
+        path for path in Path(os.environ["XLING_DATA"]).rglob("*") if path.suffix in (".gz", ".txt", ".tsv")
+    ]
+    assert names
+    for path in sorted(names):
+        list(itertools.islice(corpus_reader.read_lines(path), 3))

@@ -19,33 +19,30 @@ NEXT: Mapping[str, str] = {
     "corpus nway": "xling pretrain static data={out} out=runs/static",
     "vocab": "xling binarize vocab={out} {corpora} out=runs/shards",
     "binarize": "xling pretrain data={out} out=runs/model",
-    "pretrain": "xling eval SUITE checkpoint={out} out=runs/eval",
-    "pretrain static": "xling eval SUITE checkpoint={out} out=runs/eval",
-    "import hf": "xling eval SUITE checkpoint={out} out=runs/eval",
-    "import fairseq": "xling eval SUITE checkpoint={out} out=runs/eval",
-    "import xlm": "xling eval SUITE checkpoint={out} out=runs/eval",
+    **dict.fromkeys(
+        ("pretrain", "pretrain static", "import hf", "import fairseq", "import xlm"),
+        "xling eval SUITE checkpoint={out} out=runs/eval",
+    ),
     "finetune": "xling predict {out} FILE",
-    "finetune mt": "xling translate {out} src=SRC tgt=TGT < FILE",
-    "umt": "xling translate {out} src=SRC tgt=TGT < FILE",
-    "eval": "xling report {out} out=runs/report",
-    "analyse": "xling report {out} out=runs/report",
+    **dict.fromkeys(("finetune mt", "umt"), "xling translate {out} src=SRC tgt=TGT < FILE"),
+    **dict.fromkeys(("eval", "analyse"), "xling report {out} out=runs/report"),
     "export hf": "xling push {out} USER/NAME",
-    "trim": "xling export hf {out} runs/hf",
-    "quantize": "xling export hf {out} runs/hf",
+    **dict.fromkeys(("trim", "quantize"), "xling export hf {out} runs/hf"),
 }
 """Stage -> the command that most people run next; words in capitals are to be filled in."""
 
 
-def output_of(stage: str, out: str, lang: str) -> Path | None:
-    """Return the folder that a stage publishes for its settings ``out`` and ``lang``, None if it only prints."""
+def output_of(stage: str, cfg: Any) -> Path | None:
+    """Return the folder that a stage publishes under its settings, None if it only prints."""
+    out, lang = getattr(cfg, "out", ""), getattr(cfg, "lang", "")
     if stage == "corpus mono" and not out:
         out = f"runs/mono/{lang}" if "," not in lang else "runs/mono"
     return Path(out) if out else None
 
 
-def state_of(out: Path | None) -> bytes:
-    """Return what tells one publication of ``out`` from another; empty where nothing is published."""
-    folder = _published(out) if out else None
+def state_of(stage: str, cfg: Any) -> bytes:
+    """Return what tells one publication of a stage's output from another; empty where nothing is published."""
+    folder = _published(out) if (out := output_of(stage, cfg)) else None
     return (folder / manifest.FILE_NAME).read_bytes() if folder else b""
 
 
@@ -54,7 +51,7 @@ def _published(out: Path) -> Path | None:
     return next((path for path in (out, out / "tables", out / "overview") if manifest.stage_of(path)), None)
 
 
-def closing_line(stage: str, cfg: Any, before: bytes, seconds: float) -> str:
+def closing_line(stage: str, cfg: Any, before: bytes, seconds: float, following: str = "") -> str:
     """Return the closing line of a stage; empty for one that has published nothing.
 
     Args:
@@ -62,12 +59,13 @@ def closing_line(stage: str, cfg: Any, before: bytes, seconds: float) -> str:
         cfg: its settings.
         before: `state_of` the output before the run.
         seconds: how long it ran.
+        following: the next command, where it is not that of the stage.
     """
-    out = output_of(stage, getattr(cfg, "out", ""), getattr(cfg, "lang", ""))
-    after = state_of(out)
+    out = output_of(stage, cfg)
+    after = state_of(stage, cfg)
     if out is None or not after:
         return ""
-    following = next_command(stage, cfg, out)
+    following = following or next_command(stage, cfg, out)
     then = f"; next: {following}" if following else ""
     if after == before:
         return f"xling {stage}: {out} was finished already, nothing was to do{then}"
@@ -80,9 +78,9 @@ def closing_line(stage: str, cfg: Any, before: bytes, seconds: float) -> str:
 _lines: list[str] = []
 
 
-def note_end(stage: str, cfg: Any, before: bytes, seconds: float) -> None:
+def note_end(stage: str, cfg: Any, before: bytes, seconds: float, following: str = "") -> None:
     """Keep the closing line of a stage until its answer is printed; arguments as of `closing_line`."""
-    if not silence.is_quiet() and (line := closing_line(stage, cfg, before, seconds)):
+    if not silence.is_quiet() and (line := closing_line(stage, cfg, before, seconds, following)):
         _lines.append(line)
 
 

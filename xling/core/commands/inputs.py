@@ -10,7 +10,7 @@ import re
 import shutil
 import sys
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
@@ -62,33 +62,40 @@ def check_inputs_exist(path_settings: str, cfg: Any) -> None:
 
 
 def _paths_in(settings: Any) -> Iterator[Path]:
-    """Yield what settings can name by a path, at any depth, without ``out``: a `Path`, a text, or a part of one.
+    """Yield what settings can name by a path, at any depth, without ``out``: a text, or a part of one.
 
     A glob names the files that match it. A code of a language names no path: ``lang=en`` says nothing of a folder en.
     """
-    if isinstance(settings, Path):
-        yield settings
-    elif isinstance(settings, str):
-        for text in {settings, *re.split("[,:=]", settings)} - {""}:
+    for name, whole in texts_in(settings):
+        for text in {whole, *re.split("[,:=]", whole)} - {""} if name != "out" else ():
             if "/" in text or not set(text.split("-")) <= LANGUAGES.keys():
                 yield from map(Path, glob(text) if has_magic(text) else [text])  # noqa: PTH207 - absolute globs
-    elif dataclasses.is_dataclass(settings):
-        values = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
-        yield from _paths_in({name: value for name, value in values.items() if name != "out"})
-    elif isinstance(settings, (Mapping, list, tuple)):
-        for value in settings.values() if isinstance(settings, Mapping) else settings:
-            yield from _paths_in(value)
+
+
+def texts_in(value: Any, name: str = "", keys: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+    """Yield the texts and paths in settings at any depth, each with the field, or the key among ``keys``, it is of."""
+    if isinstance(value, (str, Path)):
+        yield name, str(value)
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield from texts_in(getattr(value, field.name), field.name, keys)
+    elif isinstance(value, (Mapping, list, tuple)):
+        for key, each in value.items() if isinstance(value, Mapping) else (("", item) for item in value):
+            yield from texts_in(each, str(key) if key in keys else name, keys)
 
 
 def check_not_hub_model(folder: Path) -> None:
     """Raise UserError for a model as transformers saves it, given as a checkpoint of ours."""
     if (folder / "config.json").is_file() and not any((folder / name).is_file() for name in MODEL_FILES):
-        raise UserError(
-            f"no checkpoint at {folder}",
-            f"a directory with {' or '.join(MODEL_FILES)}",
+        raise _no_checkpoint(
+            folder,
             f"it looks like a Hugging Face model: write hf:{folder}, or use the output of "
             f"`xling import hf {folder} out=DIR`",
         )
+
+
+def _no_checkpoint(folder: Path, fix: str) -> UserError:
+    return UserError(f"no checkpoint at {folder}", f"a directory with {' or '.join(MODEL_FILES)}", fix)
 
 
 def is_model(folder: Path) -> bool:
@@ -99,11 +106,9 @@ def is_model(folder: Path) -> bool:
 def check_model(folder: Path) -> None:
     """Raise UserError for a folder that has no model of ours, or one that was cut off."""
     if folder.exists() and not is_model(folder):
-        raise UserError(
-            f"no checkpoint at {folder}",
-            f"a directory with {' or '.join(MODEL_FILES)}",
-            "run `xling pretrain` or `xling finetune` first",
-        )
+        inside = next(filter(is_model, sorted(folder.glob("*/"))), None)
+        known = f"give the model in it: {inside}" if inside else ""
+        raise _no_checkpoint(folder, known or "run `xling pretrain` or `xling finetune` first")
     for name in MODEL_FILES:
         check_weights_file(folder / name)
 

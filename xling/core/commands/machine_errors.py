@@ -21,7 +21,7 @@ _FULL_DISK = re.compile(
     re.IGNORECASE,
 )
 _VARIABLE = re.compile("[A-Z][A-Z0-9]*_[A-Z0-9_]+")
-_NO_FILES = re.compile("too many open files|ancdata", re.IGNORECASE)
+_NO_FILES = re.compile("too many open files|ancdata|DataLoader worker .*exited unexpectedly", re.IGNORECASE)
 
 
 def is_of_machine(error: Exception) -> bool:
@@ -32,11 +32,9 @@ def is_of_machine(error: Exception) -> bool:
     """
     if isinstance(error, (OSError, MemoryError, RecursionError)) or _FULL_DISK.search(str(error)):
         return True
-    if _refused_variable(error):
+    if _refused_variable(error) or _lacks_files(error):
         return True
-    return isinstance(error, RuntimeError) and bool(
-        _NO_MEMORY.search(str(error)) or _NO_FILES.search(str(error))
-    )
+    return isinstance(error, RuntimeError) and bool(_NO_MEMORY.search(str(error)))
 
 
 def machine_error(error: Exception, out: str = "") -> UserError:
@@ -58,7 +56,7 @@ def machine_error(error: Exception, out: str = "") -> UserError:
         )
     if _FULL_DISK.search(str(error)) and getattr(error, "errno", None) not in (errno.ENOSPC, errno.EDQUOT):
         error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    if isinstance(error, RuntimeError) and _NO_FILES.search(str(error)):
+    if _lacks_files(error):
         fix = f"raise the limit of open files (ulimit -n), or train with fewer train.workers; {fix}"
         return UserError("too many open files", fix=fix)
     if not isinstance(error, OSError):
@@ -81,6 +79,13 @@ def machine_error(error: Exception, out: str = "") -> UserError:
     return UserError(
         f"{place}{error.strerror or error}", fix=f"{remedies.get(error.errno or 0, 'check the path')}; {fix}"
     )
+
+
+def _lacks_files(error: Exception) -> bool:
+    """Return whether a process of the data loader, or this one, could open no more files."""
+    if isinstance(error, EOFError):  # a process that could not send what it had opened
+        return any(frame.f_code.co_name == "recvfds" for frame, _ in traceback.walk_tb(error.__traceback__))
+    return isinstance(error, RuntimeError) and bool(_NO_FILES.search(str(error)))
 
 
 def _refused_variable(error: Exception) -> str:

@@ -4,20 +4,45 @@ from __future__ import annotations
 
 import dataclasses
 import glob
+import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from xling.core.commands.inputs import HUB_PREFIX
+from xling.core.commands.inputs import HUB_PREFIX, texts_in
 from xling.core.commands.pipeline import Pipeline
 from xling.core.commands.runner import STAGES, load
 from xling.core.errors import UserError
 from xling.core.output.command_result import Answer, tell
+from xling.core.settings import unused
+from xling.core.settings.config import to_dict
 
 _SITE = "xling.slurm.resources:read_site"
 _FOLDERS = ("data", "corpora")
 """Settings beside those that a stage names that are files or folders to read."""
-_LOCAL_SCHEME = "text:"
+_ROWS = frozenset(("data", "classes", "dev", "mt", "pairs", "retrieval", "tags", "test", "train"))
+"""Settings that name the rows of an evaluation."""
+_PATHS = _ROWS.union(
+    (
+        "base",
+        "checkpoints",
+        "corpora",
+        "dictionaries",
+        "dictionary",
+        "encoder",
+        "files",
+        "heldout",
+        "init",
+        "links",
+    ),
+    ("oracle", "project", "rows", "switched", "teacher", "text", "translator", "vocab", "words"),
+)
+"""Settings whose values with a slash are files or folders to read."""
+_SCHEME = re.compile("[a-z0-9_-]+:(?!/[^/])|[^/]*://")
+_LOCAL_URI = re.compile(
+    "(?:text|moses|tsv|csv|jsonl|parquet|docx|odt|epub|html|tmx|xliff|po|xlsx|tbx|eaf):([^#-][^#]*)(?:#.*)?"
+)
 
 
 def with_what_is_there(pipeline: Pipeline, configs: Mapping[str, Any]) -> tuple[Pipeline, dict[str, Any]]:
@@ -29,6 +54,8 @@ def with_what_is_there(pipeline: Pipeline, configs: Mapping[str, Any]) -> tuple[
     Raises:
         UserError: an input is missing that no step makes; all of them are named.
     """
+    for name, cfg in configs.items():
+        unused.check(pipeline.steps[name].stage, cfg)
     if missing := missing_inputs(pipeline, configs):
         told = [f"{path} (of the steps {', '.join(names)})" for path, names in missing.items()]
         raise UserError(
@@ -37,7 +64,8 @@ def with_what_is_there(pipeline: Pipeline, configs: Mapping[str, Any]) -> tuple[
     kept: dict[str, Any] = {}
     for name, cfg in configs.items():
         stage = STAGES[pipeline.steps[name].stage]
-        if not stage.available or _is_made(getattr(cfg, "data", None), configs):
+        rows = [path for setting, path in inputs_of(stage.name, cfg) if setting in _ROWS]
+        if not stage.available or any(_is_made(path, configs) for path in rows):
             kept[name] = cfg
             continue
         remaining, problems = load(stage.available)(cfg)
@@ -86,34 +114,52 @@ def missing_inputs(pipeline: Pipeline, configs: Mapping[str, Any]) -> dict[str, 
     steps: dict[str, list[str]] = {}
     for name, cfg in configs.items():
         for setting, path in inputs_of(pipeline.steps[name].stage, cfg):
-            if not _is_made(path, configs) and not Path(path).exists() and not glob.glob(path):  # noqa: PTH207
+            if not _is_there(path, configs) and not all(_is_there(each, configs) for each in path.split(",")):
                 steps.setdefault(f"{setting}={path}", []).append(name)
     return steps
 
 
 def inputs_of(stage: str, cfg: Any) -> Iterator[tuple[str, str]]:
     """Yield setting and path of each file or folder that the settings of a stage name as an input."""
-    for setting in dict.fromkeys((*STAGES[stage].reads.split(), *_FOLDERS)):
-        value = getattr(cfg, setting, None)
-        values = (
-            value.values() if isinstance(value, Mapping) else value if isinstance(value, tuple) else [value]
-        )
-        for each in values:
-            if isinstance(each, (str, Path)) and str(each) and not str(each).startswith(HUB_PREFIX):
-                yield setting, str(each)
-    sources = getattr(cfg, "source", None)
-    for uri in sources if isinstance(sources, tuple) else ():
-        if isinstance(uri, str) and uri.startswith(_LOCAL_SCHEME) and not uri.endswith(":-"):
-            yield "source", uri.removeprefix(_LOCAL_SCHEME)
+    inputs: dict[tuple[str, str], None] = {}
+    for setting in (*STAGES[stage].reads.split(), *_FOLDERS):
+        inputs |= dict.fromkeys((setting, text) for _, text in texts_in(getattr(cfg, setting, None)) if text)
+    for setting, text in texts_in(cfg, "", _PATHS):
+        uri = _LOCAL_URI.fullmatch(text)
+        if setting == "source" and uri:
+            inputs |= dict.fromkeys((setting, part) for part in uri[1].split("+"))
+        elif setting in _PATHS and "/" in text and not _SCHEME.match(text):
+            inputs[setting, text] = None
+    for setting, text in inputs:
+        path = text.rpartition("=")[2].removeprefix(HUB_PREFIX)
+        if text.rpartition("=")[2] == path or path.startswith(("/", "./", "../")):
+            yield setting, path
+
+
+def _is_there(path: str, configs: Mapping[str, Any]) -> bool:
+    """Return whether a path, a glob or the stem of two files is there, or a step makes it."""
+    return bool(_is_made(path, configs) or Path(path).exists() or glob.glob(path) or glob.glob(f"{path}.*"))  # noqa: PTH207
 
 
 def _is_made(path: Any, configs: Mapping[str, Any]) -> bool:
-    """Return whether a path lies in the output of a step, or holds one."""
+    """Return whether a path lies in the output of a step, or will be made to hold one."""
     if not path:
         return False
     absolute = Path(path).absolute()
     outs = [Path(cfg.out).absolute() for cfg in configs.values() if getattr(cfg, "out", None)]
-    return any(absolute.is_relative_to(out) or out.is_relative_to(absolute) for out in outs)
+    return any(
+        absolute.is_relative_to(out) or (out.is_relative_to(absolute) and not absolute.exists())
+        for out in outs
+    )
+
+
+def settings_of(pipeline: Pipeline, configs: Mapping[str, Any]) -> Answer:
+    """Return the stage and the settings of each step, as ``xling config run NAME`` prints them."""
+    facts = {
+        name: {"stage": step.stage, "after": step.after, "config": to_dict(configs[name])}
+        for name, step in pipeline.steps.items()
+    }
+    return Answer(json.dumps(facts, indent=1, ensure_ascii=False), facts)
 
 
 def outline(pipeline: Pipeline, configs: Mapping[str, Any]) -> Answer:

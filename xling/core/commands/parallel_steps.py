@@ -20,7 +20,7 @@ _THREADS_VARIABLE = "OMP_NUM_THREADS"
 
 
 def run_steps(
-    pipeline: Pipeline, configs: Mapping[str, Any], steps_at_once: int, num_workers: int = 1
+    pipeline: Pipeline, configs: Mapping[str, Any], steps_at_once: int, num_workers: int | None = 1
 ) -> Iterator[tuple[str, Any]]:
     """Run every step after the steps that it needs; yield the name and the result of each as it ends.
 
@@ -32,7 +32,7 @@ def run_steps(
         pipeline: steps and what each needs.
         configs: resolved settings of each step.
         steps_at_once: processes.
-        num_workers: processes for the parts of one stage.
+        num_workers: processes for the parts of one stage, as for `run_local`; None is 1 for steps that run at once.
 
     Raises:
         UserError: a step failed, or its process was killed.
@@ -51,7 +51,7 @@ def run_steps(
     )
     try:
         with signals.stoppable(), pool:
-            yield from _run_in_pool(pool, pipeline, configs, steps_at_once, num_workers)
+            yield from _run_in_pool(pool, pipeline, configs, steps_at_once, num_workers or 1)
     finally:
         if threads_given is None:
             del os.environ[_THREADS_VARIABLE]
@@ -97,7 +97,7 @@ def _ready_steps(pipeline: Pipeline, finished: set[str], running: Any) -> list[s
 
 
 def _run_timed(
-    run_stage: Callable[[str, Any, int], Any], stage: str, cfg: Any, num_workers: int
+    run_stage: Callable[[str, Any, int | None], Any], stage: str, cfg: Any, num_workers: int | None
 ) -> tuple[Any, tuple[float, float]]:
     """Return the result of a stage, and the seconds that it took: on the clock, and of processor time."""
     clock_start, cpu_start = time.monotonic(), sum(os.times()[:4])

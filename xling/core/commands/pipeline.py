@@ -18,7 +18,7 @@ Overrides are ``name=value`` for a variable, ``step.key=value`` for a setting of
 ``steps_at_once=2``. ``scale=NAME`` applies the settings under ``scales: NAME:`` over the file. A file with
 ``base: NAME.yaml`` is applied over that file of the same folder, which may have a base too.
 ``${scale}`` is the name of the scale. ``sweep: NAME: [VALUE, ...]`` names the values of variables, or the scales,
-for which a file runs, once for each combination.
+for which a file runs, once for each combination. ``next: COMMAND`` is shown at the end of a run without a sweep.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class _File:
     steps: dict[str, dict[str, Any]] = field(default_factory=dict)
     sweep: dict[str, tuple[str, ...]] = field(default_factory=dict)
     steps_at_once: int = 1
+    next: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ class Pipeline:
     steps: dict[str, Step]
     path: Path | None = None
     steps_at_once: int = 1
+    next: str = ""
 
     def settings(self, name: str) -> Any:
         """Return the resolved configuration dataclass of step ``name``."""
@@ -123,15 +125,15 @@ def read(path: Path, overrides: Iterable[str] = ()) -> Pipeline:
             raise unknown("variable or step", name, sorted({*variables, *steps}))
     if file.steps_at_once < 1:
         raise UserError(f"{path}: {STEPS_AT_ONCE}={file.steps_at_once}", "a whole number from 1")
-    resolved = {
-        name: config.from_dict(Step, step, f"{path}: step {name!r}")
-        for name, step in substitute(steps, {"scale": scale, **variables}, path).items()
-    }
+    filled = substitute({**steps, "": {"next": file.next}}, {"scale": scale, **variables}, path)
+    following = filled.pop("")["next"]
+    resolved = {name: config.from_dict(Step, step, f"{path}: step {name!r}") for name, step in filled.items()}
     if not resolved:
         raise UserError(f"{path} has no steps", "steps: NAME: {stage: STAGE, config: {...}}")
     for step in resolved.values():
         STAGES[step.stage]
-    return Pipeline({name: resolved[name] for name in _ordered(resolved, path)}, path, file.steps_at_once)
+    in_order = {name: resolved[name] for name in _ordered(resolved, path)}
+    return Pipeline(in_order, path, file.steps_at_once, following)
 
 
 def substitute(
@@ -188,7 +190,8 @@ def merge_pipelines(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, dict[str, 
             key_of_step[name] = key
     path = pipelines[0].path
     order = _ordered(steps, path or Path())
-    combined = Pipeline({name: steps[name] for name in order}, path, pipelines[0].steps_at_once)
+    following = pipelines[0].next if len(pipelines) == 1 else ""
+    combined = Pipeline({name: steps[name] for name in order}, path, pipelines[0].steps_at_once, following)
     return combined, {name: configs[name] for name in order}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -26,6 +27,8 @@ from xling.core.output import lease, manifest
 from xling.core.progress import Progress
 from xling.core.registry import Registry
 from xling.core.settings import unused
+
+_MIN_SECONDS = 20.0  # of work that is left, from which on processes are started unasked
 
 
 def _find_problem(name: str, stage: Any) -> str:
@@ -52,13 +55,14 @@ def run_part(name: str, cfg: Any, phase: str, index: int) -> Any:
     return load(stage.run_part)(cfg, phase, index)
 
 
-def run_local(name: str, cfg: Any, num_workers: int = 1) -> Any:
+def run_local(name: str, cfg: Any, num_workers: int | None = 1) -> Any:
     """Run every phase of a stage on this machine and return the result of the last part.
 
     Args:
         name: a name in `STAGES`.
         cfg: the resolved configuration of that stage.
-        num_workers: processes for the parts of a phase; 1 runs them in this process.
+        num_workers: processes for the parts of a phase; 1 runs them in this process. None is one for each core where
+            the stage allows it and the first part takes long.
 
     Raises:
         UserError: another process writes to the same output, or an input or an optional package is missing.
@@ -85,7 +89,7 @@ def run_local(name: str, cfg: Any, num_workers: int = 1) -> Any:
         return _run_phases(stage, cfg, num_workers) if stage.phases else load(stage.run)(cfg)
 
 
-def _run_phases(stage: Stage, cfg: Any, num_workers: int) -> Any:
+def _run_phases(stage: Stage, cfg: Any, num_workers: int | None) -> Any:
     name, result, phase_index = stage.name, None, 0
     while phase_index < len(phases := phases_of(stage, cfg)):
         phase = phases[phase_index]
@@ -93,21 +97,28 @@ def _run_phases(stage: Stage, cfg: Any, num_workers: int) -> Any:
             result = run_part(name, cfg, phase.name, 0)
         else:
             with Progress(f"{name}: {phase.name}", phase.num_parts, "parts") as progress:
-                for result in _part_results(name, cfg, phase, num_workers):  # noqa: B007 - returned
+                for result in _part_results(stage, cfg, phase, num_workers):  # noqa: B007 - returned
                     progress.update()
         phase_index += 1
     return result
 
 
-def _part_results(name: str, cfg: Any, phase: Phase, num_workers: int) -> Iterator[Any]:
+def _part_results(stage: Stage, cfg: Any, phase: Phase, num_workers: int | None) -> Iterator[Any]:
     """Yield the result of each part of a phase, in order."""
+    name, left = stage.name, list(range(phase.num_parts))
+    if num_workers is None:
+        started_at = time.monotonic()
+        yield run_part(name, cfg, phase.name, left.pop(0))
+        is_long = (time.monotonic() - started_at) * len(left) > _MIN_SECONDS
+        num_workers = len(os.sched_getaffinity(0)) if stage.uses_cores and is_long else 1
+    num_workers = min(num_workers, len(left))
     if num_workers == 1:
-        for index in range(phase.num_parts):
+        for index in left:
             yield run_part(name, cfg, phase.name, index)
         return
     context = get_context("forkserver")
-    with ProcessPoolExecutor(min(num_workers, phase.num_parts), context, signals.end_with_parent) as pool:
-        parts = [pool.submit(run_part, name, cfg, phase.name, i) for i in range(phase.num_parts)]
+    with ProcessPoolExecutor(num_workers, context, signals.end_with_parent) as pool:
+        parts = [pool.submit(run_part, name, cfg, phase.name, i) for i in left]
         try:
             for part in parts:
                 yield part.result()

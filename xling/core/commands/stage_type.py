@@ -38,6 +38,7 @@ class Stage:
         available: ``module:function`` with ``available(cfg) -> (settings or None, problems)``, for pipelines: the
             settings without what the data folder lacks.
         words: ``module:function`` that returns the words which its first positional may have, to suggest the nearest.
+        uses_cores: whether its parts take one core each, so that as many may run at once as there are cores.
         help: one line for ``xling --help``.
         extra: extras of this distribution whose packages every run needs, separated by spaces.
     """
@@ -53,6 +54,7 @@ class Stage:
     plan: str = ""
     available: str = ""
     words: str = ""
+    uses_cores: bool = False
     help: str = ""
     extra: str = ""
 

@@ -199,7 +199,10 @@ def split_override(item: str) -> tuple[str, str]:
     """Split ``a.b=c`` into ``("a.b", "c")``."""
     key, sign, value = item.partition("=")
     if not sign or not key:
-        raise UserError(f"cannot read {item!r}", "key=value, for example train.lr=1e-4")
+        raise UserError(
+            f"cannot read {item!r}",
+            "key=value, for example train.lr=1e-4; several values with commas and no blank, for example langs=sw,en",
+        )
     return key.strip(), value
 
 
@@ -353,6 +356,6 @@ def _build(cls: type, data: Any, key: str, where: str) -> Any:
     if missing := [n for n in required if n not in data]:
         raise UserError(
             f"{where}: {', '.join(f'{key}.{n}'.lstrip('.') for n in missing)} not given",
-            fix="give it as KEY=VALUE" if len(missing) == 1 else "give each as KEY=VALUE",
+            fix=f"add {' '.join(f'{key}.{n}'.lstrip('.') + '=VALUE' for n in missing)}",
         )
     return cls(**values)

@@ -171,7 +171,7 @@ def check_file(path: Path) -> None:
             raise UserError(
                 f"{path.parent} is a static encoder",
                 f"a directory with {path.name}, from `xling pretrain` or `xling finetune`",
-                "use it with `xling eval`, `xling label` or `xling export hf`",
+                "use it with `xling eval` or `xling export hf`, or its vectors: docs/guides/own_files.md#predictions",
             )
         fix = f"run `xling {'pretrain' if path.name == MODEL_FILE else 'finetune'}` first"
         raise UserError(f"no checkpoint at {path.parent}", f"a directory with {path.name}", fix)

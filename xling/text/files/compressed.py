@@ -51,6 +51,12 @@ _MEMORY_BYTES = 1 << 28  # memory limit of a decompressor; the largest presets t
 _MAX_WINDOW_BYTES = 1 << 31  # of zstd --long=31, which Dolma and OSCAR are made with
 
 
+def raise_if_of_machine(error: BaseException) -> None:
+    """Raise an error of the machine, such as a full disk: what is read may be whole."""
+    if isinstance(error, OSError) and error.errno is not None:
+        raise error
+
+
 def detect_compression(head: bytes) -> str:
     """Detect the compression from the first bytes of a file; "" if it is not compressed."""
     return next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "")
@@ -108,8 +114,7 @@ def _until_damage(members: _Members, ledger: Ledger) -> Generator[bytes, None, s
         ledger.count_event(f"truncated {members.kind} file")
         return f"truncated {members.kind} member"
     except DAMAGE_ERRORS as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise  # an error of the disk, not of the format
+        raise_if_of_machine(error)
         return f"damaged {members.kind} member"
     return ""
 

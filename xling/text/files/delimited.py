@@ -11,7 +11,6 @@ import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 from xling.core.errors import UserError
 from xling.text.files.compressed import MAX_CELL_BYTES
@@ -20,16 +19,18 @@ from xling.text.files.corpus_reader import BadLine
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 NO_DELIMITER = "\x00"
 """Of a table of one column."""
-FIRST_LINES = 200
-"""Lines from which the delimiter and the number of columns are told."""
+FIRST_LINES, _FIRST_CHARS = 200, 1 << 25
+"""Lines from which the delimiter and the number of columns are told, and their characters, at least one line."""
+MAX_COLUMNS = 1 << 20
+"""Of a row; a line with more delimiters is malformed."""
 _OPEN, _BAD = "a quote that is not closed", "text after a closing quote"
 _QUOTED = re.compile(r' *"((?:[^"]++|"")*+)("?) *')
 _WORD_IN_QUOTES = re.compile(r'"(?:[^"]|"")+"')
 _INSIDE = re.compile(r'(?:[^"]++|"")*+')
 _SINGLE = re.compile(r"'((?:[^']|'')*+)'")
 _SINGLE_QUOTED = re.compile(rf"{_SINGLE.pattern}(?:([,;\t|]){_SINGLE.pattern}(?:\2{_SINGLE.pattern})*)?")
-_MIN_SINGLE_QUOTED = 5
-_MAX_LINES = 10_000
+_MIN_SINGLE_QUOTED, _SHOWN_CHARS = 5, 200
+_MAX_LINES, _MAX_OPEN = 10_000, 40  # of a row, and of its cells that go on in a later line
 _MIN_SHARE, _MARGIN = 0.5, 0.1
 _MIN_ROWS_INSIDE, _ROWS_INSIDE = 5, 0.9
 
@@ -96,6 +97,11 @@ def _without_single_quotes(line: str) -> str:
     return _SINGLE.sub(lambda cell: '"' + cell[1].replace("''", "'").replace('"', '""') + '"', line)
 
 
+def _unless_too_wide(line: str) -> str:
+    is_wide = len(line) > MAX_COLUMNS and max(map(line.count, DELIMITERS)) >= MAX_COLUMNS
+    return BadLine(line[:_SHOWN_CHARS]) if is_wide else line
+
+
 class Rows:
     """The rows of a file after the first lines were looked at.
 
@@ -107,8 +113,12 @@ class Rows:
     """
 
     def __init__(self, lines: Iterator[str], delimiter: str = "", quoted: bool = True) -> None:
-        self._lines = lines
-        self.first = list(islice(lines, FIRST_LINES))
+        lines = self._lines = map(_unless_too_wide, lines)
+        self.first: list[str] = []
+        num_left = _FIRST_CHARS
+        while num_left > 0 and len(self.first) < FIRST_LINES and (line := next(lines, None)) is not None:
+            self.first.append(line)
+            num_left -= len(line)
         if self.first and re.fullmatch(r"sep=.", self.first[0].strip()):  # Excel's own line
             delimiter = delimiter or self.first[0].strip()[-1]
             del self.first[0]
@@ -163,7 +173,7 @@ class Rows:
 
     def _joined(self, line: str) -> str | None:
         """Return the row that begins in ``line`` and ends in a later one, which is taken; None if there is none."""
-        parts, size, num_rows = [line], len(line), 0
+        parts, size, num_rows, num_open = [line], len(line), 0, 0
         for index in range(_MAX_LINES):
             later = self._peek(index)
             if later is None or isinstance(later, BadLine) or size > MAX_CELL_BYTES:
@@ -176,6 +186,9 @@ class Rows:
             text = "\n".join(parts)
             cells, error = self._split(text)
             if error == _OPEN:
+                num_open += 1
+                if num_open > _MAX_OPEN or len(cells) > (self.width or _MAX_OPEN):
+                    return None
                 continue
             # Lines that are whole rows of the table were no part of a cell; a paragraph may look like a row by chance.
             if (

@@ -126,10 +126,11 @@ _SEVEN_BITS = (
 _DECLARED = re.compile(rb"<\?xml[^>]*?encoding\s*=\s*[\"']([^\"'>]*)")
 _SHIFTED = re.compile(rb"\+([A-Za-z0-9+/]*)-?")
 _MIN_SHIFTED = 0.8  # of the plus signs of a text in UTF-7
+_SCRIPTS_OF_MANY_LETTERS = frozenset(("CJK", "HANGUL", "YI", "CANADIAN", "ETHIOPIC", "VAI"))
 _ASCII_LETTER = re.compile("[A-Za-z]")
 _UNPACK = {".gz": "gzip -dc", ".xz": "xz -dc", ".zst": "zstd -dc", ".bz2": "bzip2 -dc"}
 _KINDS = {
-    b"PK\x03\x04": "a ZIP archive, such as docx or epub",
+    b"PK\x03\x04": "a ZIP archive, such as docx, xlsx or epub",
     b"PK\x05\x06": "an empty ZIP archive",
     b"%PDF": "PDF",
     b"PAR1": "Parquet",
@@ -264,7 +265,9 @@ def refuse_other_files(head: bytes, path: Path) -> None:
         raise UserError(
             f"{path} is {kind}, not text",
             "a text file in UTF-8, plain or packed by gzip, xz, zstd or bzip2",
-            "unpack it, or save it as text" if is_packed else "save it as text",
+            "unpack it, or save it as text or, of a spreadsheet, CSV"
+            if is_packed
+            else "save it as text or CSV",
         )
     if encoding := unmarked_utf(head[:_SAMPLE_BYTES]) or _seven_bits(head[:_SAMPLE_BYTES]):
         raise refusal(path, encoding)
@@ -297,13 +300,26 @@ def _seven_bits(head: bytes) -> str:
 
 
 def _is_utf7(head: bytes) -> bool:
-    """Return whether what follows the plus signs of ASCII is text in UTF-7, such as a letter in a word."""
+    """Return whether what follows the plus signs of ASCII is text in UTF-7, such as a letter in a word.
+
+    Words such as the "+Fem" of a grammar are base64 by chance, mostly of scripts that have many letters. Those are no
+    text behind a letter of ASCII, unless they stand elsewhere.
+    """
     sequences = list(_SHIFTED.finditer(head))
     texts = [_of_base64(match[1]) for match in sequences]
+    scripts = [{unicodedata.name(char, "").split()[0] for char in text if char.isalpha()} for text in texts]
+    follow_letter = [head[match.start() - 1 : match.start()].isalpha() for match in sequences]
+    others = (
+        scripts_of_text for scripts_of_text, behind in zip(scripts, follow_letter, strict=True) if not behind
+    )
+    by_chance = _SCRIPTS_OF_MANY_LETTERS.difference(*others)
+    texts = [
+        "" if behind and scripts_of_text and scripts_of_text <= by_chance else text
+        for text, scripts_of_text, behind in zip(texts, scripts, follow_letter, strict=True)
+    ]
     in_words = sum(
-        (text.isalpha() and head[match.start() - 1 : match.start()].isalpha())
-        or (match[0].endswith(b"-") and text in _MARKS_OF_PRINT)
-        for match, text in zip(sequences, texts, strict=True)
+        (text.isalpha() and behind) or (match[0].endswith(b"-") and text in _MARKS_OF_PRINT)
+        for match, text, behind in zip(sequences, texts, follow_letter, strict=True)
     )
     num_letters = sum(any(map(str.isalpha, text)) for text in texts)
     is_enough = bool(in_words) or num_letters > 1 or (num_letters and _is_read_as(head, "utf-7"))

@@ -17,12 +17,13 @@ BORROWED_ENDS = ".!?…‼⁇⁈⁉"
 _EAST_ASIAN, _DANDAS, _INDIC_LETTERS = "。！？｡．", "।॥", "\u0900-\u0dff\ua8e0-\ua8ff"
 SENTENCE_ENDS = {
     "Adlm": "؟", "Arab": "؟۔", "Armn": "։", "Bali": "᭚᭛᭞᭟", "Bamu": "꛳꛷", "Beng": f"{_DANDAS}৷", "Cakm": "𑅁𑅂",
-    "Cham": "꩝꩞꩟", "Cyrl": "", "Deva": _DANDAS, "Ethi": "።፧፨", "Geor": "჻", "Grek": "\u037e", "Gujr": _DANDAS,
-    "Guru": _DANDAS, "Hans": _EAST_ASIAN, "Hant": _EAST_ASIAN, "Hebr": "׃", "Java": "꧈꧉", "Jpan": _EAST_ASIAN,
-    "Khmr": "។៕", "Knda": _DANDAS, "Kore": _EAST_ASIAN, "Laoo": "", "Lana": "᪨᪩᪪᪫", "Latn": "", "Lepc": "᰻᰼",
-    "Limb": "᥄᥅", "Mlym": _DANDAS, "Mong": "᠃᠉", "Mtei": "꯫", "Mymr": "။", "Nkoo": "؟", "Olck": "᱾᱿",
-    "Orya": _DANDAS, "Saur": "꣎꣏", "Sinh": "෴", "Syrc": "؟܀܁܂", "Taml": _DANDAS, "Telu": _DANDAS, "Tfng": "",
-    "Thaa": "؟", "Thai": "๚๛", "Tibt": "།༎༏༐༑", "Vaii": "꘎꘏",
+    "Cans": "᙮", "Cham": "꩝꩞꩟", "Cher": "", "Cyrl": "", "Deva": _DANDAS, "Ethi": "።፧፨", "Geor": "჻", "Goth": "",
+    "Grek": "\u037e", "Gujr": _DANDAS, "Guru": _DANDAS, "Hans": _EAST_ASIAN, "Hant": _EAST_ASIAN, "Hebr": "׃",
+    "Java": "꧈꧉", "Jpan": _EAST_ASIAN, "Khmr": "។៕", "Knda": _DANDAS, "Kore": _EAST_ASIAN, "Lana": "᪨᪩᪪᪫",
+    "Laoo": "", "Latn": "", "Lepc": "᰻᰼", "Limb": "᥄᥅", "Mlym": _DANDAS, "Mong": "᠃᠉", "Mtei": "꯫", "Mymr": "။",
+    "Nkoo": "؟", "Olck": "᱾᱿", "Orya": _DANDAS, "Saur": "꣎꣏", "Sinh": "෴", "Syrc": "؟܀܁܂", "Tale": _EAST_ASIAN,
+    "Taml": _DANDAS, "Telu": _DANDAS, "Tfng": "", "Thaa": "؟", "Thai": "๚๛", "Tibt": "།༎༏༐༑", "Vaii": "꘎꘏",
+    "Yiii": _EAST_ASIAN,
 }  # fmt: skip
 """ISO 15924 script -> its own marks beside `BORROWED_ENDS`; they end a sentence wherever they stand.
 
