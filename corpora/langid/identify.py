@@ -35,7 +35,9 @@ _FASTTEXT_WEIGHT, _NGRAM_WEIGHT = (
 _SOFTNESS = 0.35  # exponent of the n-grams' probabilities
 _FEW_TRAINING_CHARS = 60_000
 _LONG_LINE = 80  # lines over this are tried first, since sorting all lines of a page takes longer
-_UNSURE_SCORE = 0.5  # under this fastText score py3langid may be right about a language that it alone knows
+_UNSURE_SCORE = (
+    0.5  # under this fastText score others may be right about languages that one model alone knows
+)
 _SURE_NGRAMS = 0.99  # from this score of the n-grams on, a language that they alone know needs no vote
 _AGREED_SCORE = 0.9  # from this fastText score on, agreement of py3langid is enough
 _NUM_CANDIDATES = 5
@@ -233,6 +235,8 @@ class Ensemble:
         return [(votes | relatives).get(i, ranking) for i, ranking in enumerate(answers)]
 
     def _vote(self, fasttext_ranking: Ranking, ngram_ranking: Ranking, py3langid_answer: Ranking) -> Ranking:
+        if _fasttext_alone_can_tell(fasttext_ranking, ngram_ranking):
+            return fasttext_ranking
         ngram_weight = _ngram_weight(fasttext_ranking, ngram_ranking, py3langid_answer)
         rankings = (
             (_FASTTEXT_WEIGHT, fasttext_ranking),
@@ -260,6 +264,19 @@ class Ensemble:
         )
         known = sum(weight for langs, weight in knows_code if _base_code(code) in langs)
         return known or _NGRAM_WEIGHT
+
+
+def _fasttext_alone_can_tell(fasttext_ranking: Ranking, ngram_ranking: Ranking) -> bool:
+    """Return whether fastText is rather sure of a language that no other model knows, such as Eastern Mari or Cornish.
+
+    The n-grams may be sure of one that they alone know.
+    """
+    (mine, score), other = fasttext_ranking[0], ngram_ranking[:1]
+    fasttext_langs, ngram_langs = lid176().langs, _ngram_identifier().langs
+    if score < _UNSURE_SCORE or _base_code(mine) in ngram_langs | _py3langid_langs():
+        return False
+    is_rival = bool(other) and other[0][1] > _AGREED_SCORE
+    return not is_rival or _base_code(other[0][0]) in fasttext_langs | _py3langid_langs()
 
 
 @cache

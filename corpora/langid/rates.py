@@ -150,6 +150,11 @@ class Rates:
         """Return the expected share of a language's texts found from each threshold on, ``(len(EDGES),)``."""
         return (self.counts_of(lang, lang) + 0.5) / (self.texts[lang] + 1)
 
+    def share_found(self, lang: str, answer: str, threshold: float) -> float:
+        """Return the share of a language's texts that are found as ``answer`` with at least ``threshold``."""
+        place = max(0, int(np.searchsorted(EDGES, threshold, side="right")) - 1)
+        return float(self.counts_of(lang, answer)[place]) / self.texts[lang]
+
     def trust(
         self, lang: str, prior: Mapping[str, float], threshold: float, target: float, raise_it: bool = True
     ) -> Trust:

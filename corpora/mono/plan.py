@@ -188,6 +188,8 @@ def save_new_plan(build: Build, stages: Iterable[Stage], aloud: bool = True) -> 
     for stage in stages:
         if isinstance(stage, LangId):
             stage.check()
+            if aloud and (hard := stage.hard_to_find()):
+                tell("\n".join(hard))
     announce_default(build)
     plan = make_plan(build)
     save_plan(plan, build.workspace)

@@ -36,6 +36,7 @@ UNKNOWN = ""
 IDENTIFIED = "identified as "
 """Beginning of the note on a document; the code of its language follows, or that there is none."""
 _NUM_CANDIDATES = 5
+_MIN_MEASURED = 5  # held-out texts that say how many the model finds
 # Score of a language that is not among the candidates of a line, and lines of one that no other line is in.
 _UNSEEN_SCORE, _UNSEEN_LINES = 0.005, 0.3
 _CHARS_PER_POWER, _MAX_LINE_CHARS = 40, 120
@@ -217,6 +218,22 @@ class LangId(Stage):
                         f"bring a model (settings.langid.model=FILE, fastText), train one (xling corpus langid-train "
                         f"text.{lang.code}=FILES), or leave langid out of after_dedup",
                     )
+
+    def hard_to_find(self) -> list[str]:
+        """Return a line for each wanted language of whose held-out texts the model finds less than half."""
+        rates, lines = self.measured, []
+        for base, (lang, *_) in self._wanted.items():
+            num = rates.texts.get(base, 0) if rates else 0
+            threshold = self._thresholds.get(base, self.threshold)
+            if rates is None or num < _MIN_MEASURED or rates.share_found(base, base, threshold) >= 0.5:
+                continue
+            shares = {other: rates.share_found(base, other, threshold) for other in rates.texts}
+            right, other = shares.pop(base), max(shares, key=lambda each: shares[each])
+            lines.append(
+                f"of {num} held-out texts in {lang.name} the model finds {right:.0%}, and takes {shares[other]:.0%} "
+                f"for {other}; where all of a source is in {base}, leave langid out of after_dedup="
+            )
+        return lines
 
     @cached_property
     def _identifier(self) -> Identifier:

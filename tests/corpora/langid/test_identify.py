@@ -44,10 +44,13 @@ def test_a_text_has_the_same_answer_in_any_company() -> None:
     assert Ensemble().ranks([]) == []
 
 
-# Of the relatives that the other models know, the n-grams know little; py3langid alone knows Oromo.
+# Of the relatives that the other models know, the n-grams know little. FastText alone knows Cornish and Eastern Mari,
+# py3langid Oromo.
 _KNOWN_TO_ONE = {
     "ban": "Tugas niki kedah puputang titiang benjang semeng.",
     "cv": "Вӗсен йышӗнче ҫамрӑксем пур.",
+    "kw": "Res yw dhymm dybri yn lent.",
+    "mhr": "Тудо эргыжлан пӱкеным ыштен пуэн.",
     "om": "Barattoonni mana barumsaa keessatti afaan isaanii barachuu qabu jedhan.",
     "ti": "እቲ ቆልዓ ናብ ቤት ትምህርቲ ኸይዱ መጽሓፍ የንብብ ኣሎ።",
 }
