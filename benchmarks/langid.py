@@ -118,7 +118,8 @@ def split_files(data: Path) -> Iterator[tuple[str, str, list[str], list[str]]]:
         for path in sorted(data.glob(pattern)):
             name = path.name.removeprefix("cv.").removeprefix("voa.").partition(".")[0]
             lines = [line.rpartition("\t")[2] for line in corpus_reader.read_lines(path) if line.strip()]
-            if not (code := code_of(name)):
+            # The Declarations in Central Kurdish and Tamazight are in Latin letters.
+            if not (code := code_of(name)) or not languages.matches_script(" ".join(lines[:40]), code):
                 continue
             unseen = lines[::5] if path.parent.name == "udhr" else []
             if path.parent.name == "udhr":
@@ -250,7 +251,7 @@ def rates(out: Path) -> None:
     """Write the rates of confusion of the built-in models, which ship with the package."""
     lines: dict[str, list[str]] = {}
     for code, line in held_out_lines(Path(os.environ["XLING_DATA"])):
-        if languages.matches_script(line, code):  # the Declaration in Central Kurdish is in Latin letters
+        if languages.matches_script(line, code):
             lines.setdefault(code.partition("_")[0], []).append(line)
     texts = ((lang, text) for lang in sorted(lines) for text in joined(dict.fromkeys(lines[lang]), CHARS))
     measured = Rates.count(BUILT_IN, CHARS, answers(LangId(threshold=0.0, min_script_share=0.0), texts))

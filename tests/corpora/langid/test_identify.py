@@ -44,10 +44,11 @@ def test_a_text_has_the_same_answer_in_any_company() -> None:
     assert Ensemble().ranks([]) == []
 
 
-# Of the relatives that the other models know, the n-grams know little. FastText alone knows Cornish and Eastern Mari,
-# py3langid Oromo.
+# FastText alone knows Central Kurdish, Cornish and Eastern Mari, py3langid Oromo, the n-grams the others; of the
+# relatives of those that the other models know, they know little.
 _KNOWN_TO_ONE = {
     "ban": "Tugas niki kedah puputang titiang benjang semeng.",
+    "ckb": "گەڕاندنەوەی ھەموو گۆڕانکارییەکان لە لایەن بەکارھێنەر",
     "cv": "Вӗсен йышӗнче ҫамрӑксем пур.",
     "kw": "Res yw dhymm dybri yn lent.",
     "mhr": "Тудо эргыжлан пӱкеным ыштен пуэн.",
