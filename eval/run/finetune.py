@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from xling.core.commands.inputs import STATIC_FILE
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.settings.codes import Lang
@@ -24,6 +25,7 @@ from xling.eval.run import unused
 from xling.eval.systems import FitConfig, scores_of
 from xling.models.files import model_folder
 from xling.training import trackers
+from xling.transfer.checks import check_static_task
 
 STAGE = "finetune"
 
@@ -36,7 +38,8 @@ class FinetuneConfig(OwnFiles):
         suite: suite that gives training rows, kind and labels; or own files: ``tags``, ``classes`` or ``pairs``. With
             several, separated by commas, one body learns all of them, each under a head of its own.
         checkpoint: directory of ``xling pretrain``, or of ``xling finetune``: its body is trained on under a new head.
-        out: directory to publish: ``task.pt`` and the vocabulary.
+            Of a static encoder, such as that of ``xling encoder``, the vectors stay; a head is fitted on them.
+        out: directory to publish: ``task.pt`` and the vocabulary, or ``task.safetensors`` and the static encoder.
         data: folder of the suites' files; default: what XLING_DATA names.
         source: language of the training rows.
         train_rows: number of training rows, drawn once; 0 for all.
@@ -70,8 +73,7 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
     data = data_of(cfg.data, [suite.name for suite in chosen])
     check(cfg)
     # Imported after the checks: importing torch takes seconds.
-    from xling.transfer import tune
-    from xling.transfer.backend import EncoderBackend
+    from xling.transfer.backend import trained_system
     from xling.transfer.saved import SavedStates, run_key
 
     settings = replace(cfg, out=Path(), log="none")
@@ -83,9 +85,7 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
     saves = SavedStates(cfg.out, run_key(settings, digests))
     with trackers.shown(cfg.log, cfg.out, settings) as show:
         losses = trackers.Losses(show)
-        system = EncoderBackend(
-            cfg.checkpoint, "pretrained", on_update=losses.tell, saved_states=saves, trains_on=True
-        )
+        system = trained_system(cfg.checkpoint, losses.tell, saves)
         title = f"{cfg.suite}, {system.name}, seed {cfg.fit.seed}"
         trains = [part.train for part in parts]
         models = system.fit_jointly(chosen, trains, cfg.source, cfg.fit, cfg.alpha, title)
@@ -102,7 +102,7 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
     best = select(cfg.select, models, _averages(system.average), {"source-dev": means})
     heads = {part.suite.name: model for part, model in zip(parts, best, strict=True)}
     with manifest.publish(cfg.out, STAGE, settings, inputs) as publication:
-        tune.save_heads(heads, publication.path, cfg.checkpoint, list(best[0].langs))
+        system.save(heads, chosen[0].task, publication.path)
         (publication.path / "log.jsonl").write_text(losses.text(), encoding="utf-8")
         publication.counts |= _counts(parts, scores)
     saves.delete_all()
@@ -189,12 +189,27 @@ def check(cfg: FinetuneConfig) -> None:
         train_suite = training_suite(suite)
         if not train_suite.has(cfg.source, "train", data):
             source_rows(suite, train_suite, cfg.source, data)  # says what is missing
-    model_folder.check_body(cfg.checkpoint, *model_folder.OURS, model_folder.FOREIGN)
+    if not _is_static(cfg):
+        model_folder.check_body(cfg.checkpoint, *model_folder.OURS, model_folder.FOREIGN)
+
+
+def _is_static(cfg: FinetuneConfig) -> bool:
+    return (cfg.checkpoint / STATIC_FILE).is_file()
 
 
 def _check_settings(cfg: FinetuneConfig, chosen: Sequence[Suite]) -> None:
-    """Refuse settings that change nothing for the suites, or that several suites cannot share."""
+    """Refuse settings that change nothing for the suites and the model, or that several suites cannot share."""
     unused.check_fit(cfg, chosen, [cfg.checkpoint])
+    if _is_static(cfg):
+        for suite in chosen:
+            check_static_task(suite.name, suite.task)
+        refuse(cfg, "log", "an encoder with layers; this one is static", f"for {cfg.suite}")
+        if len(chosen) > 1:
+            raise UserError(
+                f"several suites, {cfg.suite}, and {cfg.checkpoint} is a static encoder, which learns nothing from them",
+                "one suite",
+                "run xling finetune for each, with its own out=",
+            )
     if len(chosen) == 1:
         refuse(cfg, "alpha", "several suites", f"for {cfg.suite}")
         return

@@ -17,7 +17,7 @@ from xling.eval.kinds.similarity import Similarity
 from xling.eval.rows.protocols import PROTOCOLS
 from xling.eval.rows.suite import Suite
 from xling.eval.run.settings import EvalConfig
-from xling.models.files.model_folder import TASK_FILE
+from xling.models.files.model_folder import has_head
 
 WITHOUT_MODEL = ("majority", "ngram", "dictionary")
 _CLASSES, _PAIRS, _TAGS, _WRITING = (
@@ -100,7 +100,7 @@ def check(cfg: EvalConfig, suites: Sequence[Suite]) -> None:
     folders = [Path(each) for each in _folders(cfg)]
     with_model = [system for system in cfg.systems if system not in WITHOUT_MODEL]
     is_deep = not folders or not all((folder / STATIC_FILE).is_file() for folder in folders)
-    is_ready = folders and all((folder / TASK_FILE).is_file() for folder in folders)
+    is_ready = folders and all(map(has_head, folders))
     protocol = PROTOCOLS[cfg.protocol]
     writes = (
         any(suite.task in _WRITING for suite in suites)

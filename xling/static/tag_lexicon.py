@@ -46,8 +46,29 @@ class TagLexicon:
         self._row_of_key: dict[str, int] = {}
         self._rows_of_word: dict[str, tuple[int, int]] = {}
         # The last row is that of spellings without a key, -1, and stays zero.
-        self._counts = np.zeros((1, len(self._types)), np.float32)
+        self.counts = np.zeros((1, len(self._types)), np.float32)
         self.add_texts([words for words, _ in texts], [self.shares(tags) for _, tags in texts])
+
+    @classmethod
+    def of_counts(
+        cls, labels: Sequence[str], spellings: Sequence[str], counts: Float32[np.ndarray, "_ types"]
+    ) -> TagLexicon:
+        """Return a lexicon with the `spellings` and `counts` of another one.
+
+        Raises:
+            ValueError: their numbers differ.
+        """
+        lexicon = cls(labels)
+        lexicon._row_of_key = {key: row for row, key in enumerate(spellings)}
+        if counts.shape != (len(lexicon._row_of_key) + 1, len(lexicon._types)):
+            raise ValueError(f"{len(spellings)} spellings have counts of shape {counts.shape}")
+        lexicon.counts = counts
+        return lexicon
+
+    @property
+    def spellings(self) -> list[str]:
+        """The keys of the counted spellings, in the order of the rows of ``counts``."""
+        return list(self._row_of_key)
 
     @property
     def dim(self) -> int:
@@ -82,12 +103,12 @@ class TagLexicon:
             return
         rows = np.concatenate([self._lookup_rows(words, add_new=True) for words in texts])
         counts = np.zeros((len(self._row_of_key) + 1, len(self._types)), np.float32)
-        counts[: len(self._counts) - 1] = self._counts[:-1]
+        counts[: len(self.counts) - 1] = self.counts[:-1]
         all_shares = np.concatenate(shares)
         for column in rows.T:
             is_key = column >= 0
             np.add.at(counts, column[is_key], all_shares[is_key])
-        self._counts = counts
+        self.counts = counts
 
     def features(
         self, words: Sequence[str], own_shares: Float32[np.ndarray, "words types"] | None = None
@@ -104,7 +125,7 @@ class TagLexicon:
         """
         spelling_features = []
         for column in self._lookup_rows(words).T:
-            counts = self._counts[column]
+            counts = self.counts[column]
             if own_shares is not None:
                 counts = np.maximum(counts - (column[:, None] == column) @ own_shares, 0)
             spelling_features.append(

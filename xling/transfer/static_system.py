@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,10 +19,14 @@ from torch import Tensor
 
 from xling.core.errors import UserError
 from xling.core.output import manifest
+from xling.core.output.command_result import tell
 from xling.core.sampling import rng
+from xling.models.files.model_folder import has_head
 from xling.static import encoder_files
+from xling.static.head_files import read_task, save_task
 from xling.static.heads import (
     MAX_VOTERS,
+    MIN_ROWS_TO_RESCALE,
     NeighbourClassifier,
     average_models,
     fit_logistic,
@@ -38,8 +42,9 @@ from xling.static.tag_projection import project_tags
 from xling.static.tagger import TrainedTagger, train_tagger
 from xling.static.vectors import StaticEncoder, unit_length
 from xling.text.files.word_alignments import AlignedPair, read_word_alignments
+from xling.transfer.checks import check_random_control, check_static_task
 from xling.transfer.encode import LabelledRow, has_probabilities, target_shares
-from xling.transfer.task import TASKS, TaskShape
+from xling.transfer.task import TASKS, TaskShape, check_tuned_for
 from xling.transfer.tasks.classify import Classify
 from xling.transfer.tasks.intent_slots import INTENT_PREFIX, IntentSlots
 from xling.transfer.tasks.pair import Pair
@@ -77,11 +82,17 @@ class StaticBackend:
         ckpt: directory of `xling pretrain static`.
         name: name in tables.
         random_init: use a fresh table, as a control.
+        trains_on: whether new heads are fitted on the encoder of a fine-tuned one, in place of answering with its own.
+
+    Raises:
+        UserError: ``ckpt`` does not exist, or it is fine-tuned and the control is requested.
     """
 
-    def __init__(self, ckpt: Path, name: str, random_init: bool = False) -> None:
-        self.name, self.seeded = name, True
+    def __init__(self, ckpt: Path, name: str, random_init: bool = False, trains_on: bool = False) -> None:
+        self.name, self.seeded = name, trains_on or not has_head(ckpt)
         self.digest = manifest.digest(ckpt)
+        if random_init:
+            check_random_control(ckpt)
         self._ckpt, self._random_init = ckpt, random_init
         self._encoder: StaticEncoder | None = None
         self._pair_features: dict[int, Tensor] = {}
@@ -101,10 +112,16 @@ class StaticBackend:
     ) -> list[Any]:
         """Fit candidate heads: for classes one per strength and weight of the votes, else one.
 
+        A fine-tuned encoder has its head already.
+
         Raises:
-            UserError: there is no head for the suite's task, or there are no rows.
+            UserError: there is no head for the suite's task, or there are no rows; or it is fine-tuned for other ones.
         """
         head = _head_for(self, suite)
+        if not self.seeded:
+            tuned = TunedStatic.load(self._ckpt, self)
+            check_tuned_for(self._ckpt, tuned.task, tuned.labels, suite)
+            return [tuned.head]
         if not train:
             raise UserError(f"{suite.name}: no training rows", fix="check the training split")
         labels = TASKS[suite.task].closed_labels(suite, train)
@@ -116,6 +133,25 @@ class StaticBackend:
         if cfg.seed not in self._fitted_heads or self._fitted_heads[cfg.seed][0] != request:
             self._fitted_heads[cfg.seed] = request, head.fit(train, labels, cfg)
         return self._fitted_heads[cfg.seed][1]
+
+    def fit_jointly(
+        self,
+        suites: Sequence[TaskShape],
+        trains: Sequence[Sequence[LabelledRow]],
+        lang: str,
+        cfg: Any,
+        alpha: float = 1.0,
+        title: str = "",
+    ) -> list[list[Any]]:
+        """Return the candidate heads of the only suite, each in a list: `EncoderBackend.fit_jointly` has several."""
+        (suite,), (train,) = suites, trains
+        return [[head] for head in self.fit(suite, train, [], lang, cfg)]
+
+    def save(self, heads: Mapping[str, Any], task: str, folder: Path) -> None:
+        """Write the only head and a copy of the encoder into a folder, for `TunedStatic.load`."""
+        (head,) = heads.values()
+        parts = vars(head) if isinstance(head, IntentAndSlotHeads) else {"head": head}
+        save_task(folder, self._ckpt, task, parts)
 
     def cached_pair_features(self, rows: Sequence[LabelledRow]) -> Float32[Tensor, "pairs features"]:
         """Return the features of pairs of one language, computed once for all seeds."""
@@ -191,11 +227,11 @@ class Head(ABC):
 
     Args:
         backend: the encoder.
-        suite: the suite of the rows.
+        is_iob2: whether tags are spans.
     """
 
-    def __init__(self, backend: StaticBackend, suite: TaskShape) -> None:
-        self.backend, self.suite = backend, suite
+    def __init__(self, backend: StaticBackend, is_iob2: bool = False) -> None:
+        self.backend, self.is_iob2 = backend, is_iob2
 
     @abstractmethod
     def fit(self, train: Sequence[LabelledRow], labels: Sequence[str], cfg: Any) -> list[Any]:
@@ -264,7 +300,7 @@ class TagHead(Head):
     def fit(self, train: Sequence[LabelledRow], labels: Sequence[str], cfg: Any) -> list[Any]:
         """Fit a tagger of words; projected tags may add to the rows."""
         sentences, tags = [row.fields["tokens"] for row in train], [row.label for row in train]
-        is_iob2, encoder = bool(self.suite.scheme), self.backend.encoder
+        is_iob2, encoder = self.is_iob2, self.backend.encoder
         lexicon = TagLexicon(labels, _distinct_texts(sentences, tags))
         first_tagger = train_tagger(encoder, lexicon, sentences, tags, labels, cfg.epochs, cfg.seed, is_iob2)
         if not cfg.project:
@@ -340,6 +376,56 @@ HEADS: dict[str, type[Head]] = {
 """Head of each supported task."""
 
 
+@dataclass(frozen=True)
+class TunedStatic:
+    """A head that `xling finetune` has fitted on a static encoder, with the interface of `tune.TunedModel`.
+
+    Attributes:
+        backend: the encoder.
+        task: name in `HEADS`.
+        head: as `StaticBackend.fit` returns it.
+    """
+
+    ROWS_AT_ONCE: ClassVar[int] = 20_000
+    """Rows of one language are read together: their mean is subtracted, and how common their words are counts."""
+
+    backend: StaticBackend
+    task: str
+    head: Any
+
+    @classmethod
+    def load(cls, folder: Path, backend: StaticBackend | None = None) -> TunedStatic:
+        """Read a folder that `StaticBackend.save` has written.
+
+        Raises:
+            UserError: a file of it is missing or damaged.
+        """
+        backend = backend or StaticBackend(folder, "tuned")
+        task, parts = read_task(folder, backend.encoder)
+        is_one = "head" in parts
+        return cls(backend, task, parts["head"] if is_one else IntentAndSlotHeads(**parts))  # type: ignore[arg-type]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels that it chooses from."""
+        if isinstance(self.head, IntentAndSlotHeads):
+            return (
+                *(INTENT_PREFIX + name for name in self.head.intent.labels),
+                *self.head.slots.net.labels,
+            )
+        head = self.head.net if isinstance(self.head, TrainedTagger) else self.head
+        return tuple(head.labels)
+
+    def predict(self, rows: Sequence[LabelledRow], lang: str = "") -> list[Any]:
+        """Return an answer per row, in the form of its label; the rows are of one language, best all of them."""
+        if len(rows) < MIN_ROWS_TO_RESCALE:
+            tell(
+                f"xling: note: {len(rows)} rows are few: a static encoder answers better with "
+                f"{MIN_ROWS_TO_RESCALE} or more of one language at once, since it compares them"
+            )
+        return HEADS[self.task](self.backend).predict(self.head, rows)
+
+
 def _distinct_texts(
     sentences: Sequence[Sequence[str]], tags: Sequence[Sequence[str]]
 ) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -348,10 +434,5 @@ def _distinct_texts(
 
 
 def _head_for(backend: StaticBackend, suite: TaskShape) -> Head:
-    if suite.task not in HEADS:
-        raise UserError(
-            f"{suite.name} has rows that a static encoder cannot answer",
-            f"suites of these tasks: {', '.join(HEADS)}",
-            "see xling eval list",
-        )
-    return HEADS[suite.task](backend, suite)
+    check_static_task(suite.name, suite.task)
+    return HEADS[suite.task](backend, bool(suite.scheme))

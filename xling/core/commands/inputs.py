@@ -22,7 +22,8 @@ from xling.core.output import manifest
 HUB_PREFIX, HUB_IMPORTER = "hf:", "xling.hub.cached:cached_checkpoint"
 MODEL_FILES = ("model.pt", "task.pt")
 """Files of which a checkpoint of ours has one, if it is not static."""
-STATIC_FILE = "static.safetensors"
+STATIC_FILE, STATIC_TASK_FILE = "static.safetensors", "task.safetensors"
+"""Weights of a static encoder, and of the head that `xling finetune` has fitted on it."""
 SENTENCE_TRANSFORMERS_FILE = "modules.json"
 PICKLE_FIRST_BYTE = b"\x80"
 """First byte of a pickle."""
