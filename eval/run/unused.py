@@ -31,7 +31,7 @@ _OF_ENCODERS = (
     "fit.freeze_embeddings fit.freeze_layers fit.label_smoothing fit.switch fit.layer_decay "
     "fit.unfreeze_epochs fit.l2_start fit.task_adapter fit.layers fit.adversary"
 )
-_OF_DEEP_MODELS = "fit.lr fit.batch_rows fit.max_length fit.precision"
+_OF_DEEP_MODELS = "fit.lr fit.batch_rows fit.max_length fit.precision fit.text_to_text"
 
 
 def check_fit(cfg: Any, suites: Sequence[Suite], checkpoints: Iterable[Path]) -> None:
