@@ -206,7 +206,7 @@ def _check_settings(cfg: FinetuneConfig, chosen: Sequence[Suite]) -> None:
         refuse(cfg, "log", "an encoder with layers; this one is static", f"for {cfg.suite}")
         if len(chosen) > 1:
             raise UserError(
-                f"several suites, {cfg.suite}, and {cfg.checkpoint} is a static encoder, which learns nothing from them",
+                f"several suites, {cfg.suite}: the static encoder {cfg.checkpoint} learns nothing from them",
                 "one suite",
                 "run xling finetune for each, with its own out=",
             )

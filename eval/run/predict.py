@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from xling.core import languages
+from xling.core.commands.inputs import check_new_file
 from xling.core.errors import UserError
 from xling.core.output.command_result import Answer, JsonLines, Rows, as_json, tell
 from xling.core.output.manifest import write_atomic
@@ -33,7 +34,7 @@ class PredictConfig:
         head: the head of a model that was fine-tuned on several suites, by the name of the suite.
         file: texts: a text a line, a table, JSON lines, or a word a line for tags.
         lang: language of the texts.
-        out: file of JSON lines to write; default: standard output.
+        out: file of JSON lines to write; default: standard output. An existing one is not replaced.
         columns: columns of the file, as ``columns.text=tweet`` or ``columns.text=2``.
         header: whether the first line of a table names its columns; auto finds out.
     """
@@ -48,11 +49,13 @@ class PredictConfig:
 
 
 def check(cfg: PredictConfig) -> None:
-    """Check that the model is fine-tuned and the language known, without torch.
+    """Check that the model is fine-tuned, the language known and the output new, without torch.
 
     Raises:
-        UserError: it is not.
+        UserError: one of them is not.
     """
+    if cfg.out:
+        check_new_file(cfg.out)
     languages.get(cfg.lang)
     check_is_tuned(cfg.checkpoint)
     content = model_folder.facts(cfg.checkpoint / model_folder.TASK_FILE)

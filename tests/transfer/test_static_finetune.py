@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,6 @@ from xling.cli import main
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.eval.scores import predictions
-from xling.static.encoder_files import load_encoder
-from xling.static.head_files import read_task
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +158,10 @@ def test_a_damaged_head_is_refused(kind: str, tuned: Path, tmp_path: Path) -> No
         save_file({name: tensor + 1 for name, tensor in tensors.items()}, folder / "task.safetensors")
     elif kind == "nan":
         tensors = load_file(folder / "task.safetensors")
-        save_file({name: tensor * np.float32("nan") for name, tensor in tensors.items()}, folder / "task.safetensors")
+        save_file(
+            {name: tensor * np.float32("nan") for name, tensor in tensors.items()},
+            folder / "task.safetensors",
+        )
         facts["digests"]["task.safetensors"] = manifest.sha256(folder / "task.safetensors")
     elif kind == "missing":
         (folder / "task.json").unlink()
@@ -200,7 +202,12 @@ def test_settings_that_change_nothing_are_errors(
     words: list[str], said: str, ckpt: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_classes(tmp_path / "en.train.tsv", "xz", 40, 1)
-    command = ["finetune", f"classes={tmp_path / 'en.train.tsv'}", f"checkpoint={ckpt}", f"out={tmp_path / 'out'}"]
+    command = [
+        "finetune",
+        f"classes={tmp_path / 'en.train.tsv'}",
+        f"checkpoint={ckpt}",
+        f"out={tmp_path / 'out'}",
+    ]
     assert main([*command, *words]) == 2
     assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
@@ -240,3 +247,25 @@ def test_what_a_tuned_encoder_does_not_do(
         words = [word.replace(name, str(path)) for word in words]
     assert main(words) == 2
     assert said in capsys.readouterr().err
+
+
+def test_predict_ends_with_time_and_next_command_and_replaces_no_file(
+    tuned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("XLING_QUIET")
+    (tmp_path / "new.txt").write_text("xzaaxz\n")
+    command, out = ["predict", str(tuned), str(tmp_path / "new.txt"), "lang=sw"], tmp_path / "answers.jsonl"
+    following = f"next: xling eval KIND test.sw=FILE checkpoint={tuned} out=runs/eval"
+    assert main(command) == 0
+    assert re.search(rf"\nxling predict: done in [\d.]+ s; {following}\n$", capsys.readouterr().err)
+    assert main([*command, f"out={out}"]) == 0
+    said = capsys.readouterr().err
+    assert re.search(rf"\nxling predict: made {out} \(\d+ B\) in [\d.]+ s; {following}\n$", said)
+    before = out.read_text()
+    out.write_text("mine")
+    assert main([*command, f"out={out}"]) == 2
+    assert "overwrite=true" in capsys.readouterr().err and out.read_text() == "mine"
+    assert main([*command, f"out={out}", "overwrite=true"]) == 0 and out.read_text() == before
+    (tmp_path / "folder").mkdir()
+    assert main([*command, f"out={tmp_path / 'folder'}", "overwrite=true"]) == 2
+    assert "a folder" in capsys.readouterr().err

@@ -125,6 +125,19 @@ def check_weights_file(path: Path) -> None:
                 )
 
 
+def check_new_file(out: Path) -> None:
+    """Raise UserError where a file that a command is to write exists already, unless ``overwrite=true`` was given."""
+    is_folder = out.is_dir()
+    if is_folder or (os.path.lexists(out) and not manifest.may_overwrite()):
+        raise UserError(
+            f"out={out} exists and is a {'folder' if is_folder else 'file'}",
+            "a new file",
+            "choose another out="
+            if is_folder
+            else "choose another out=, or add overwrite=true to replace it",
+        )
+
+
 def check_output_place(out: Path, input_paths: Sequence[Path]) -> None:
     """Raise UserError where ``out`` is one of the inputs, holds one, or lies inside of a finished output.
 
