@@ -88,7 +88,11 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
         system = trained_system(cfg.checkpoint, losses.tell, saves)
         title = f"{cfg.suite}, {system.name}, seed {cfg.fit.seed}"
         trains = [part.train for part in parts]
-        models = system.fit_jointly(chosen, trains, cfg.source, cfg.fit, cfg.alpha, title)
+        models = (
+            [[head] for head in system.fit(chosen[0], trains[0], [], cfg.source, cfg.fit)]
+            if _is_static(cfg)
+            else system.fit_jointly(chosen, trains, cfg.source, cfg.fit, cfg.alpha, title)
+        )
         scores = [
             scores_of(system, [epoch[number] for epoch in models], part.suite, part.dev, cfg.source)
             for number, part in enumerate(parts)
@@ -102,7 +106,7 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
     best = select(cfg.select, models, _averages(system.average), {"source-dev": means})
     heads = {part.suite.name: model for part, model in zip(parts, best, strict=True)}
     with manifest.publish(cfg.out, STAGE, settings, inputs) as publication:
-        system.save(heads, chosen[0].task, publication.path)
+        system.save(heads, chosen[0], trains[0], publication.path)
         (publication.path / "log.jsonl").write_text(losses.text(), encoding="utf-8")
         publication.counts |= _counts(parts, scores)
     saves.delete_all()
@@ -200,25 +204,15 @@ def _is_static(cfg: FinetuneConfig) -> bool:
 def _check_settings(cfg: FinetuneConfig, chosen: Sequence[Suite]) -> None:
     """Refuse settings that change nothing for the suites and the model, or that several suites cannot share."""
     unused.check_fit(cfg, chosen, [cfg.checkpoint])
+    if len(chosen) == 1:
+        refuse(cfg, "alpha", "several suites", f"for {cfg.suite}")
     if _is_static(cfg):
         for suite in chosen:
             check_static_task(suite.name, suite.task)
         refuse(cfg, "log", "an encoder with layers; this one is static", f"for {cfg.suite}")
-        if len(chosen) > 1:
-            raise UserError(
-                f"several suites, {cfg.suite}: the static encoder {cfg.checkpoint} learns nothing from them",
-                "one suite",
-                "run xling finetune for each, with its own out=",
-            )
-    if len(chosen) == 1:
-        refuse(cfg, "alpha", "several suites", f"for {cfg.suite}")
-        return
-    if cfg.fit.switch:
-        raise UserError(
-            f"fit.switch with several suites, {cfg.suite}",
-            "one suite",
-            "leave fit.switch out, or name one suite",
-        )
+    for what, is_given in (("fit.switch", cfg.fit.switch), ("a static encoder", _is_static(cfg))):
+        if is_given and len(chosen) > 1:
+            raise UserError(f"{what} with several suites, {cfg.suite}", "one suite", "name one suite")
 
 
 def _inputs(cfg: FinetuneConfig, chosen: Sequence[Suite], data: Path) -> list[Path]:

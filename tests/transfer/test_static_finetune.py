@@ -143,7 +143,7 @@ def test_a_large_file_is_read_in_equal_parts(tuned: Path, monkeypatch: pytest.Mo
 
 
 def test_texts_that_do_not_vote_are_not_kept(tuned: Path) -> None:
-    head = json.loads((tuned / "task.json").read_text())["heads"]["head"]
+    head = json.loads((tuned / "task.json").read_text())["head"]
     assert bool(head.get("texts")) == (head["weight"] > 0)
 
 
@@ -166,9 +166,9 @@ def test_a_damaged_head_is_refused(kind: str, tuned: Path, tmp_path: Path) -> No
     elif kind == "missing":
         (folder / "task.json").unlink()
     elif kind == "facts":
-        facts["heads"]["head"] = ["labels"]
+        facts["head"] = ["labels"]
     else:
-        facts["heads"]["head"]["labels"] = ["low"]
+        facts["head"]["classifier"]["labels"] = ["low"]
     if kind != "missing":
         (folder / "task.json").write_text(json.dumps(facts))
     with pytest.raises(UserError, match=r"not a (fine-tuned )?static encoder"):
@@ -268,4 +268,4 @@ def test_predict_ends_with_time_and_next_command_and_replaces_no_file(
     assert main([*command, f"out={out}", "overwrite=true"]) == 0 and out.read_text() == before
     (tmp_path / "folder").mkdir()
     assert main([*command, f"out={tmp_path / 'folder'}", "overwrite=true"]) == 2
-    assert "a folder" in capsys.readouterr().err
+    assert "exists; valid: a new file" in capsys.readouterr().err

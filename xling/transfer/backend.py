@@ -140,9 +140,9 @@ class EncoderBackend:
             self.ckpt, tasks, settings, alpha, lang, title, self._on_update, self._saved_states
         )
 
-    def save(self, heads: Mapping[str, tune.TunedModel], task: str, folder: Path) -> None:
-        """Write fine-tuned models over one encoder, by suite, into a folder for `load_tuned`."""
-        tune.save_heads(heads, folder, self.ckpt, list(next(iter(heads.values())).langs))
+    def save(self, heads: Mapping[str, tune.TunedModel], suite: Any, train: Any, out: Path) -> None:
+        """Write fine-tuned models over one encoder, by suite, for `load_tuned`."""
+        tune.save_heads(heads, out, self.ckpt, list(next(iter(heads.values())).langs))
 
     def _load_tuned(self, suite: TaskShape) -> tune.TunedModel:
         """Return the model of `xling finetune`, which is not trained again.
@@ -345,15 +345,13 @@ def trained_system(
     """Return the system that `xling finetune` trains."""
     if is_static_encoder(checkpoint):
         return StaticBackend(checkpoint, "pretrained", trains_on=True)
-    return EncoderBackend(
-        checkpoint, "pretrained", on_update=on_update, saved_states=saved_states, trains_on=True
-    )
+    return EncoderBackend(checkpoint, "pretrained", False, None, "fp32", False, on_update, saved_states, True)
 
 
 def load_tuned(checkpoint: Path, head: str = "") -> tune.TunedModel | TunedStatic:
     """Return a model of `xling finetune`, which labels texts; errors as those of `tune.load_tuned`."""
     return (
-        TunedStatic.load(checkpoint)
+        StaticBackend(checkpoint, "tuned").tuned()
         if is_static_encoder(checkpoint)
         else tune.load_tuned(checkpoint, head=head)
     )

@@ -39,7 +39,7 @@ from xling.static.linked_words import AlignedTranslations
 from xling.static.matching import match_candidates
 from xling.static.tag_lexicon import TagLexicon
 from xling.static.tag_projection import project_tags
-from xling.static.tagger import TrainedTagger, train_tagger
+from xling.static.tagger import IntentAndSlotHeads, train_tagger
 from xling.static.vectors import StaticEncoder, unit_length
 from xling.text.files.word_alignments import AlignedPair, read_word_alignments
 from xling.transfer.checks import check_random_control, check_static_task
@@ -65,14 +65,6 @@ INTENT_INVERSE_REGULARISATION, INTENT_VOTE_WEIGHT = 2.0, 0.3
 """Strength and weight with many classes of few rows."""
 NUM_SWITCHED_COPIES = 9
 """Copies of the rows of a slot tagger with words in other languages, if ``project`` names linked texts."""
-
-
-@dataclass(frozen=True)
-class IntentAndSlotHeads:
-    """The two heads for intents and slots."""
-
-    intent: NeighbourClassifier
-    slots: TrainedTagger
 
 
 class StaticBackend:
@@ -119,7 +111,7 @@ class StaticBackend:
         """
         head = _head_for(self, suite)
         if not self.seeded:
-            tuned = TunedStatic.load(self._ckpt, self)
+            tuned = self.tuned()
             check_tuned_for(self._ckpt, tuned.task, tuned.labels, suite)
             return [tuned.head]
         if not train:
@@ -134,24 +126,16 @@ class StaticBackend:
             self._fitted_heads[cfg.seed] = request, head.fit(train, labels, cfg)
         return self._fitted_heads[cfg.seed][1]
 
-    def fit_jointly(
-        self,
-        suites: Sequence[TaskShape],
-        trains: Sequence[Sequence[LabelledRow]],
-        lang: str,
-        cfg: Any,
-        alpha: float = 1.0,
-        title: str = "",
-    ) -> list[list[Any]]:
-        """Return the candidate heads of the only suite, each in a list: `EncoderBackend.fit_jointly` has several."""
-        (suite,), (train,) = suites, trains
-        return [[head] for head in self.fit(suite, train, [], lang, cfg)]
+    def save(
+        self, heads: Mapping[str, Any], suite: TaskShape, train: Sequence[LabelledRow], out: Path
+    ) -> None:
+        """Write the only head, fitted on the rows of a suite, and a copy of the encoder, for `tuned`."""
+        labels = TASKS[suite.task].closed_labels(suite, train)
+        save_task(out, self._ckpt, suite.task, labels, heads[suite.name])
 
-    def save(self, heads: Mapping[str, Any], task: str, folder: Path) -> None:
-        """Write the only head and a copy of the encoder into a folder, for `TunedStatic.load`."""
-        (head,) = heads.values()
-        parts = vars(head) if isinstance(head, IntentAndSlotHeads) else {"head": head}
-        save_task(folder, self._ckpt, task, parts)
+    def tuned(self) -> TunedStatic:
+        """Return the head that `save` has written; errors are those of `read_task`."""
+        return TunedStatic(self, *read_task(self._ckpt, self.encoder))
 
     def cached_pair_features(self, rows: Sequence[LabelledRow]) -> Float32[Tensor, "pairs features"]:
         """Return the features of pairs of one language, computed once for all seeds."""
@@ -271,7 +255,13 @@ class ClassHead(Head):
         ]
         weights = VOTE_WEIGHTS if soft_targets is None else SOFT_VOTE_WEIGHTS
         return [
-            NeighbourClassifier(self.backend.encoder, each, *voter_texts_and_classes, weight, voter_shares)
+            NeighbourClassifier(
+                self.backend.encoder,
+                each,
+                *(voter_texts_and_classes if weight else ((), ())),
+                weight,
+                voter_shares,
+            )
             for weight in weights
             for each in classifiers
         ]
@@ -378,43 +368,15 @@ HEADS: dict[str, type[Head]] = {
 
 @dataclass(frozen=True)
 class TunedStatic:
-    """A head that `xling finetune` has fitted on a static encoder, with the interface of `tune.TunedModel`.
-
-    Attributes:
-        backend: the encoder.
-        task: name in `HEADS`.
-        head: as `StaticBackend.fit` returns it.
-    """
+    """A head that `xling finetune` has fitted on a static encoder, with the interface of `tune.TunedModel`."""
 
     ROWS_AT_ONCE: ClassVar[int] = 20_000
     """Rows of one language are read together: their mean is subtracted, and how common their words are counts."""
 
     backend: StaticBackend
     task: str
+    labels: tuple[str, ...]
     head: Any
-
-    @classmethod
-    def load(cls, folder: Path, backend: StaticBackend | None = None) -> TunedStatic:
-        """Read a folder that `StaticBackend.save` has written.
-
-        Raises:
-            UserError: a file of it is missing or damaged.
-        """
-        backend = backend or StaticBackend(folder, "tuned")
-        task, parts = read_task(folder, backend.encoder)
-        is_one = "head" in parts
-        return cls(backend, task, parts["head"] if is_one else IntentAndSlotHeads(**parts))  # type: ignore[arg-type]
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The labels that it chooses from."""
-        if isinstance(self.head, IntentAndSlotHeads):
-            return (
-                *(INTENT_PREFIX + name for name in self.head.intent.labels),
-                *self.head.slots.net.labels,
-            )
-        head = self.head.net if isinstance(self.head, TrainedTagger) else self.head
-        return tuple(head.labels)
 
     def predict(self, rows: Sequence[LabelledRow], lang: str = "") -> list[Any]:
         """Return an answer per row, in the form of its label; the rows are of one language, best all of them."""

@@ -127,15 +127,9 @@ def check_weights_file(path: Path) -> None:
 
 def check_new_file(out: Path) -> None:
     """Raise UserError where a file that a command is to write exists already, unless ``overwrite=true`` was given."""
-    is_folder = out.is_dir()
-    if is_folder or (os.path.lexists(out) and not manifest.may_overwrite()):
-        raise UserError(
-            f"out={out} exists and is a {'folder' if is_folder else 'file'}",
-            "a new file",
-            "choose another out="
-            if is_folder
-            else "choose another out=, or add overwrite=true to replace it",
-        )
+    if out.is_dir() or (os.path.lexists(out) and not manifest.may_overwrite()):
+        fix = "choose another out=, or replace the file with overwrite=true"
+        raise UserError(f"out={out} exists", "a new file", fix)
 
 
 def check_output_place(out: Path, input_paths: Sequence[Path]) -> None:
