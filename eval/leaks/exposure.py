@@ -69,11 +69,7 @@ class Exposure:
 
 
 def run(cfg: ContaminationConfig) -> Answer:
-    """Return the exposed rows by suite, language and side, and the scores with and without them.
-
-    Raises:
-        UserError: ``out`` exists, or there are no predictions.
-    """
+    """Return the exposed rows by suite, language and side, and the scores with and without them."""
     if cfg.out:
         check_new_file(cfg.out)
     data = predictions.data_for(cfg.data, cfg.run)

@@ -25,7 +25,6 @@ from xling.eval.run import unused
 from xling.eval.systems import FitConfig, scores_of
 from xling.models.files import model_folder
 from xling.training import trackers
-from xling.transfer.checks import check_static_task
 
 STAGE = "finetune"
 
@@ -207,8 +206,6 @@ def _check_settings(cfg: FinetuneConfig, chosen: Sequence[Suite]) -> None:
     if len(chosen) == 1:
         refuse(cfg, "alpha", "several suites", f"for {cfg.suite}")
     if _is_static(cfg):
-        for suite in chosen:
-            check_static_task(suite.name, suite.task)
         refuse(cfg, "log", "an encoder with layers; this one is static", f"for {cfg.suite}")
     for what, is_given in (("fit.switch", cfg.fit.switch), ("a static encoder", _is_static(cfg))):
         if is_given and len(chosen) > 1:

@@ -213,14 +213,6 @@ def test_settings_that_change_nothing_are_errors(
     assert not (tmp_path / "out").exists()
 
 
-def test_spans_are_refused_before_any_work(
-    ckpt: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = [f"checkpoint={ckpt}", f"out={tmp_path / 'out'}", f"data={tmp_path}"]
-    assert main(["finetune", "xquad", *words]) == 2
-    assert "rows that a static encoder cannot answer" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -77,9 +77,8 @@ def check_no_static_head(checkpoint: Path) -> None:
     """Raise UserError for a fine-tuned static encoder, whose head would be lost."""
     if (checkpoint / inputs.STATIC_TASK_FILE).is_file():
         raise UserError(
-            f"{checkpoint} is a fine-tuned static encoder, whose head other programs and 8 bits do not keep",
+            f"{checkpoint} is a fine-tuned static encoder, whose head would be lost",
             "the static encoder that it was fine-tuned from",
-            "give that one; xling predict labels texts with the head",
         )
 
 

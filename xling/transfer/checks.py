@@ -83,20 +83,6 @@ def check_mine(cfg: Any) -> None:
         model_folder.check_model(Path(cfg.checkpoint), *model_folder.OURS, model_folder.FOREIGN)
 
 
-STATIC_TASKS = ("classify", "pair", "tag", "intent_slots")
-"""Tasks that a static encoder has heads for."""
-
-
-def check_static_task(name: str, task: str) -> None:
-    """Raise UserError where a static encoder has no head for the task of a suite."""
-    if task not in STATIC_TASKS:
-        raise UserError(
-            f"{name} has rows that a static encoder cannot answer",
-            f"suites of these tasks: {', '.join(STATIC_TASKS)}",
-            "see xling eval list",
-        )
-
-
 def check_random_control(checkpoint: Path) -> None:
     """Raise UserError where a model is fine-tuned, so that there is no control with random weights."""
     if model_folder.has_head(checkpoint):
