@@ -74,6 +74,7 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
     # Imported after the checks: importing torch takes seconds.
     from xling.transfer.backend import trained_system
     from xling.transfer.saved import SavedStates, run_key
+    from xling.transfer.static_system import StaticBackend
 
     settings = replace(cfg, out=Path(), log="none")
     inputs = _inputs(cfg, chosen, data)
@@ -89,7 +90,7 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
         trains = [part.train for part in parts]
         models = (
             [[head] for head in system.fit(chosen[0], trains[0], [], cfg.source, cfg.fit)]
-            if _is_static(cfg)
+            if isinstance(system, StaticBackend)
             else system.fit_jointly(chosen, trains, cfg.source, cfg.fit, cfg.alpha, title)
         )
         scores = [
