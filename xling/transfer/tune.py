@@ -170,9 +170,8 @@ def fine_tune(
             dictionaries that `Switcher` rejects.
     """
     tasks = [TaskRows(task, labels, train)]
-    return [
-        tuned for (tuned,) in fine_tune_jointly(ckpt, tasks, cfg, 1.0, lang, title, on_update, saved_states)
-    ]
+    epochs = fine_tune_jointly(ckpt, tasks, cfg, 1.0, lang, title, on_update, saved_states)
+    return [tuned for (tuned,) in epochs]
 
 
 def fine_tune_jointly(
