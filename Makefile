@@ -43,10 +43,37 @@ XLING := $(BIN)/xling
 opt = $${XLING_ARG_$1:+"$2=$$XLING_ARG_$1"}
 recipe := $${XLING_ARG_RECIPE:+"$${XLING_ARG_RECIPE%.yaml}.yaml"}
 common := $(call opt,OUT,out) $(call opt,CLUSTER,cluster) $$XLING_ARG_ARGS
-# $(call needs,NAME,pattern,example) ends the recipe with one line unless NAME matches the pattern.
-needs = [[ $$XLING_ARG_$1 =~ ^$2$$ ]] || { printf 'make: $1=%q on the command line is no %s; fix: $1=$3\n' \
+# $(call needs,NAME,pattern,example) ends the recipe with one line unless NAME matches the pattern. Which languages there
+# are the command knows.
+needs = pattern='^$2$$'; [[ $$XLING_ARG_$1 =~ $$pattern ]] || { printf 'make: $1=%q on the command line is no %s; fix: $1=$3\n' \
     "$$XLING_ARG_$1" '$(if $(filter PAIR,$1),pair of language codes,language code)' >&2; exit 2; }
-CODE := [A-Za-z]{2,3}([-_][A-Za-z]+)*
+CODE := [[:alpha:]]{2}[[:alpha:]'\''’]*([-_@ ][[:alnum:]()'\''’]+)*
+
+# The settings that a target takes: others would change nothing.
+ALWAYS := PYTHON TORCH TORCH_INDEX WHEELS
+COMMON := OUT CLUSTER ARGS
+TAKES_wheelhouse := OUT
+TAKES_lock := ARGS
+TAKES_audit := DB ARGS
+TAKES_test := ARGS
+TAKES_test-fast := ARGS
+TAKES_mutants := N PATHS ARGS
+TAKES_quickstart := $(COMMON)
+TAKES_hour := DATA $(COMMON)
+TAKES_language := LANG DATA SIZE $(COMMON)
+TAKES_corpus := LANG RECIPE SOURCE SIZE $(COMMON)
+TAKES_parallel := PAIR RECIPE SOURCE SIZE $(COMMON)
+TAKES_codeswitch := $(TAKES_parallel)
+TAKES_vocab := RECIPE SIZE $(COMMON)
+TAKES_binarize := RECIPE $(COMMON)
+TAKES_pretrain := RECIPE $(COMMON)
+TAKES_finetune := TASK RECIPE CKPT $(COMMON)
+TAKES_eval := SUITE RECIPE CKPT $(COMMON)
+TAKES_report := RUNS $(COMMON)
+goals := $(or $(MAKECMDGOALS),help)
+taken := $(foreach goal,$(goals),$(TAKES_$(goal)))
+useless := $(filter-out $(ALWAYS) $(taken),$(strip $(foreach s,$(SETTINGS),$(if $(call is_given,$s),$s))))
+$(if $(useless),$(error make $(goals) takes no $(useless); it takes: $(or $(strip $(taken)),none)))
 
 # A process per core; tests/conftest.py says which tests stay together.
 WORKERS := --numprocesses auto --dist loadgroup
@@ -245,10 +272,10 @@ language: given-lang install  ## models, tables and a report for a language (LAN
 	@$(XLING) language "lang=$$XLING_ARG_LANG" $(call opt,DATA,data) $(call opt,SIZE,size) $(common)
 
 given-lang:
-	@$(call needs,LANG,$(CODE)(,$(CODE))*,sw)
+	@$(call needs,LANG,$(CODE)(, ?$(CODE))*,sw)
 
 given-pair:
-	@$(call needs,PAIR,$(CODE)-$(CODE),en-sw)
+	@$(call needs,PAIR,$(CODE) ?[-_] ?$(CODE),en-sw)
 
 corpus: given-lang install  ## clean text of one language or many (LANG=sw LANG=sw,eu LANG=all SOURCE= SIZE= OUT=)
 	@$(XLING) corpus mono $(recipe) "lang=$$XLING_ARG_LANG" $(call opt,SOURCE,source) $(call opt,SIZE,size) $(common)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import shutil
@@ -88,6 +89,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
         _LEFT_OUT[marker] = len(left_out)
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over modules and tests, millions of objects that stay to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup() -> None:

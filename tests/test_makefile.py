@@ -121,6 +121,36 @@ def test_the_locale_of_the_environment_is_no_language(installed, words):
     assert "LANG" not in calls(installed)[0][1]
 
 
+@pytest.mark.parametrize(
+    ("target", "name", "value"),
+    [
+        *(("corpus", "LANG", value) for value in (
+            "all", "Swahili", "sw,eu", "sw, eu", "es-419", "Haitian Creole", "Norwegian Bokmål", "sr@latin",
+            "Ta'izzi-Adeni Arabic", "Acehnese (Arabic script)", "zh-Hant-TW",
+        )),
+        *(("parallel", "PAIR", value) for value in ("English-Swahili", "en_sw", "en - sw", "en-es-419")),
+    ],
+)  # fmt: skip
+def test_whatever_the_command_knows_as_a_language_reaches_it(installed, target, name, value):
+    assert make(installed, target, f"{name}={value}").returncode == 0
+    [[argv, _]] = calls(installed)
+    assert argv[2] == f"{name.lower()}={value}"
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("vocab", ["LANG=all"]), ("pretrain", ["LANG=sw", "SOURCE=a"]), ("eval", ["TASK=toy_ner"]),
+        ("report", ["CKPT=a"]), ("parallel", ["LANG=sw", "PAIR=en-sw"]), ("help", ["LANG=sw"]), ("clean", ["OUT=a"]),
+    ],
+)  # fmt: skip
+def test_a_setting_that_a_target_does_not_take_is_an_error(installed, target, words):
+    done = make(installed, target, *words)
+    useless = " ".join(word.partition("=")[0] for word in words if word != "PAIR=en-sw")
+    assert done.returncode == 2 and f"make {target} takes no {useless}; it takes: " in done.stderr
+    assert calls(installed) == []
+
+
 HOSTILE = [
     "sw; touch pwned",
     "$(shell touch pwned)",

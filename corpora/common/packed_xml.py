@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from posixpath import dirname, join, normpath
 from urllib.parse import unquote
@@ -12,6 +13,8 @@ from zipfile import ZipFile
 from xling.core.errors import UserError
 from xling.corpora.common.archive import open_zip
 from xling.corpora.common.safe_xml import Event, events
+from xling.text.files.compressed import DAMAGE_ERRORS
+from xling.text.files.encodings import refusal, seven_bits
 
 MAX_MEMBERS, MAX_MEMBER_BYTES, MAX_TOTAL_BYTES = 20_000, 1 << 28, 1 << 31
 _WORD_SKIPPED = frozenset(
@@ -24,6 +27,9 @@ _ODT_PICTURES, _ODT_OF_PICTURE = (
     frozenset({"frame", "g", "custom-shape", "rect", "line"}),
     frozenset({"title", "desc"}),
 )
+
+_MEMBER_OF_TEXT = re.compile(r"\.x?html?$|(?:word/document|content|sharedStrings|sheet\d+)\.xml$")
+_TAG, _HEAD_BYTES = re.compile(rb"<[^>]*>"), 1 << 16
 
 Block = str | list[list[str]]
 """A paragraph, or the rows of a table."""
@@ -44,7 +50,22 @@ def open_packed(path: Path) -> Iterator[ZipFile]:
                 f"at most {MAX_MEMBERS:,} and {MAX_TOTAL_BYTES:,}",
                 "do not trust this file",
             )
+        _refuse_seven_bits(archive, path)
         yield archive
+
+
+def _refuse_seven_bits(archive: ZipFile, path: Path) -> None:
+    """Refuse a document whose texts are in an encoding of 7 bits; what is damaged is told where it is read."""
+    for name in filter(_MEMBER_OF_TEXT.search, archive.namelist()):
+        with suppress(*DAMAGE_ERRORS, RuntimeError, NotImplementedError), archive.open(name) as member:
+            head = _TAG.sub(b" ", member.read(_HEAD_BYTES))
+            if encoding := seven_bits(head):
+                refused = refusal(path, encoding)
+                raise UserError(
+                    f"{path}: {name} is {refused.given.partition(' is ')[2]}",
+                    "text in UTF-8",
+                    "save it again as Unicode",
+                )
 
 
 def read_member(archive: ZipFile, name: str, max_bytes: int = MAX_MEMBER_BYTES) -> bytes:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -26,6 +25,7 @@ from xling.core.package_tables import load_table
 from xling.corpora.langid import ngrams
 from xling.corpora.langid.identify import body_of, built_in_ngrams
 from xling.corpora.langid.whole_text import misfits, right_pages
+from xling.text.files.alphabets import alphabet_of
 
 _TABLE = load_table(__package__, "code_pages.yaml")
 _WESTERN = ("cp1252", "mac_roman", "cp850", "cp437")
@@ -37,30 +37,27 @@ _MISTAKEN = tuple(_TABLE["mistaken"].split())
 """Code pages that programs take by mistake."""
 _MULTI_BYTE = frozenset({"gb18030", "big5", "cp932", "euc_jp", "cp949"})
 _NATIVE_GAIN = 6.5  # of the unigrams of letters of a language; those of loan words are under it
-_MIN_NATIVE_SHARE = 0.9
-_MIN_CHANGED, _MIN_LIKE_LINES = 2, 3
-_MIN_STRANGE, _MIN_TEXT = 3, 60  # characters of a text that n-grams do not tell
+MIN_STRANGE = 3  # letters of a text
 _MIN_GAIN = 0.2  # by which the mean gain of n-grams must rise
 _MIN_GAIN_OF_ONE = 0.5  # where one character changed
-_MAX_LINES_AT_ONCE = 256
+_MIN_GAIN_OF_PAGE = 0.5  # of a file that says another code page
 # Signs of other alphabets that any text may hold.
 _ANYWHERE = frozenset("“”‘’‚„…–—«»‹›•·§°©®™€\u00a0¿¡×÷−²³½¼¾±µ£¥")
 _EAST_ASIAN = frozenset({"Hans", "Hant", "Jpan", "Kore"})
-_BESIDE_WORDS = frozenset("“”‘’‚„…–—−«»‹›\u00a0")
 _SIGNS = "¹³²¿º¼¾½£¥¯±¶ª¢¡¦¨´¸¤¬µ×÷"
 # Signs beside letters, marks between letters, and a capital behind a small letter of Cyrillic.
 _SUSPECT = re.compile(
     rf"[^\W\d_][{_SIGNS}]|[{_SIGNS}][^\W\d_]|[^\W\d_][‚„…†‡‰ˆ˜‹›“”•–—™€][^\W\d_]|[\x80-\x9f]|[а-џ][Ѐ-Я]"
     r"|[^\W\d_][‚„†‡ˆ‰˜‹™]|[a-zß-öø-ÿ][À-ÖØ-Þ]"
 )
-SIGNS_OF_CYRILLIC = "[а-џ][Ѐ-Я]|[Ѐ-я][\u2200-\u25ff]|[\u2200-\u25ff][Ѐ-я]"
+_SIGNS_IN_WORDS = f"[\u2200-\u25ff{_SIGNS.replace('µ', '')}†‡€ƒ]"
+SIGNS_OF_CYRILLIC = f"[а-џ][Ѐ-Я]|[Ѐ-ӿ]{_SIGNS_IN_WORDS}|{_SIGNS_IN_WORDS}[Ѐ-ӿ]"
 """Places that no right line in Cyrillic letters has, though most of its letters are those of the language."""
-_INNER_CAPITAL = re.compile("[а-џ][Ѐ-Я]|[^\\W\\d_][\u2200-\u25ff]|[\u2200-\u25ff][^\\W\\d_]")
+_INNER_CAPITAL = re.compile(f"[а-џ][Ѐ-Я]|[^\\W\\d_]{_SIGNS_IN_WORDS}|{_SIGNS_IN_WORDS}[^\\W\\d_]")
 
 _MIN_CHARACTERS = 4  # East Asian ones of a line that is repaired by itself
 _NOT_NATIVE_COST = 10.0  # what a line of characters of other languages would lose of its mean gain
 _SAME = 0.05  # such gains are equal
-_MOST = 0.5  # of the lines in doubt
 Table = dict[int, str]
 
 
@@ -85,6 +82,22 @@ def code_pages(lang: Language) -> tuple[str, ...]:
     if lang.script == "Latn":
         return _PAGES_OF_LANG.get(lang.code, _WESTERN)
     return _PAGES_OF_SCRIPT.get(lang.script, ())
+
+
+def better_page(data: bytes, stated: str, lang: Language) -> str:
+    """Return the code page of a language in which bytes are clearly likelier than in the stated one, else ""."""
+    column = WrongCodePage.of(lang.code).column
+    pages = dict.fromkeys((stated, *code_pages(lang)))
+    if column < 0 or len(pages) == 1 or data.isascii():
+        return ""
+    words = b" ".join(word for word in data.split() if not word.isascii())
+    texts = [words.decode(page, "replace") for page in pages]
+    scores = built_in_ngrams().scores([body_of(text) for text in texts])[0][:, column]
+    strange = [text.count("\ufffd") + misfits(text) for text in texts]
+    scores -= _NOT_NATIVE_COST * np.array(strange) / [max(1, len(text)) for text in texts]
+    best = int(scores.argmax())
+    needed = _MIN_GAIN_OF_PAGE if texts[0] in texts[1:] else _SAME  # in a page of the language, or in none
+    return [*pages][best] if scores[best] > scores[0] + needed else ""
 
 
 _ANY = ("ru", "uk", "bg", "sr", "el", "he", "ar", "fa", "th", "zh", "ja", "ko", "pl", "cs", "hu", "ro", "tr", "lt",
@@ -147,6 +160,27 @@ class CodePages:
         is_better = score > best[0] + _MIN_GAIN or (east_asian and score > 0)
         return WrongCodePage.of(code).mend(lines) if is_better else list(lines)
 
+    def of_decoded(self, lines: Sequence[str], decoded: list[str]) -> list[str]:
+        """Return lines with sequences of UTF-8 decoded; where damage is left, those were other bytes by chance.
+
+        Args:
+            lines: as they were read.
+            decoded: the same with sequences decoded.
+        """
+        is_of_one = len(self.langs) == 1
+        if len(decoded) != len(lines) or decoded == lines:
+            return decoded
+        if not is_of_one and not any(map(is_surely_damaged, decoded)):
+            return decoded
+        letters = WrongCodePage.of(self.langs[0]).letters if is_of_one else None
+        return [
+            reread
+            if reread != line
+            and (is_surely_damaged(new) or (is_of_one and misfits(new, letters) > misfits(reread, letters)))
+            else new
+            for line, new, reread in zip(lines, decoded, self.mend(lines), strict=True)
+        ]
+
 
 def is_surely_damaged(text: str) -> bool:
     """Return whether a text has several places that right text of no language has."""
@@ -162,7 +196,7 @@ class WrongCodePage:
 
     def __init__(self, lang: Language) -> None:
         self.lang = lang
-        self._column = self._model_column()
+        self.column = self._model_column()
 
     @staticmethod
     @cache
@@ -189,10 +223,11 @@ class WrongCodePage:
                 marks.union(char for char in letters if languages.matches_script(char, self.lang))
             )
         hashes = [ngrams.grams(char).get(1, np.zeros(1, np.uint32))[0] for char in letters]
-        if not letters or self._column < 0:
+        if not letters or self.column < 0:
             return frozenset()
-        gains = built_in_ngrams().gains(np.array(hashes, np.uint32))[:, self._column]
-        return frozenset(char for char, gain in zip(letters, gains, strict=True) if gain >= _NATIVE_GAIN)
+        gains = built_in_ngrams().gains(np.array(hashes, np.uint32))[:, self.column]
+        native = frozenset(char for char, gain in zip(letters, gains, strict=True) if gain >= _NATIVE_GAIN)
+        return native | alphabet_of(self.lang.code)
 
     @cached_property
     def _tables(self) -> dict[tuple[str, str], Table]:
@@ -206,7 +241,7 @@ class WrongCodePage:
 
     def mend(self, lines: Sequence[str]) -> list[str]:
         """Return the lines of one text or file, those that were read in another code page put right."""
-        if self._column < 0 or not code_pages(self.lang):
+        if self.column < 0 or not code_pages(self.lang):
             return list(lines)
         # In their order: what is read of them may end before the last one.
         suspect_lines = dict.fromkeys(filter(self.is_suspect, dict.fromkeys(lines)))
@@ -216,19 +251,20 @@ class WrongCodePage:
             for i, (line, old) in enumerate(zip(mended, lines, strict=True))
             if (line in suspect_lines if line == old else self.is_suspect(line))
         ]
-        for first in range(0, len(suspects), _MAX_LINES_AT_ONCE):
-            rows = suspects[first : first + _MAX_LINES_AT_ONCE]
-            for row, text in zip(rows, self._mend_suspects([mended[i] for i in rows]), strict=True):
-                mended[row] = text
-        if suspects and not self._own_letters & set("".join(lines)):
-            return self._mend_few_letters("\n".join(mended)).split("\n")
+        if self.lang.script in _EAST_ASIAN:
+            for row in suspects:
+                mended[row] = self._mend_east_asian(mended[row])
+            return mended
+        for row in suspects:
+            if pages := right_pages([mended[row]], self.letters, self._tables, self.column):
+                mended[row] = mended[row].translate(self._tables[pages])
         return mended
 
     def _mend_together(self, lines: Sequence[str], suspects: Collection[str]) -> list[str]:
         """Return the lines, those with characters out of their place as the pages of the whole text have them."""
         if not suspects or self.lang.script in _EAST_ASIAN:
             return list(lines)
-        pages = right_pages(suspects, self.letters, self._tables, self._column)
+        pages = right_pages(suspects, self.letters, self._tables, self.column)
         if not pages:
             return list(lines)
         table = self._tables[pages]
@@ -236,178 +272,48 @@ class WrongCodePage:
         return [
             line.translate(table)
             if not line.isascii()
+            # A letter that the mistaken page lacks was not read in it.
+            and not any(char.isalpha() and not char.isascii() and ord(char) not in table for char in line)
             and self._is_better(line.translate(table), line, len(others) <= len(suspects))
             else line
             for line in lines
         ]
 
     def _is_better(self, new: str, line: str, is_usual: bool) -> bool:
-        """Whether a line has fewer misfits in other pages, or as many but more own letters where that is usual."""
+        """Whether a line has fewer misfits in other pages, or where that is usual as many but more own letters."""
         gain = misfits(line, self.letters) - misfits(new, self.letters)
         return gain > 0 or (is_usual and not gain and self._num_own(new) > self._num_own(line))
 
     def _num_own(self, text: str) -> int:
-        return sum(char in self.letters for char in text)
-
-    def _mend_few_letters(self, text: str) -> str:
-        """Return a text put right whose only strange letters, a few, are those of its language in Windows-1252.
-
-        Hungarian differs in two letters there, too few for n-grams. Right text of some length has a letter that
-        Windows-1252 lacks.
-        """
-        if self.lang.script != "Latn" or not self._own_letters or len(text) < _MIN_TEXT:
-            return text
-        table = _single_byte_table("cp1252", code_pages(self.lang)[0])
-        strange = [char for char in text if char > "\x7f" and char not in self.letters | _ANYWHERE]
-        if len(strange) < _MIN_STRANGE or any(table.get(ord(char)) not in self.letters for char in strange):
-            return text
-        return text.translate({ord(char): table[ord(char)] for char in set(strange)})
-
-    @cached_property
-    def _own_letters(self) -> set[str]:
-        """Letters of the language that Windows-1252 lacks."""
-        return {char for char in self.letters if not char.encode("cp1252", "ignore")}
+        return sum(char in self.letters or char in "¿¡" for char in text)
 
     def is_suspect(self, text: str) -> bool:
         """Whether a text holds letters that are not the language's, or signs inside words."""
-        if text.isascii() or self._column < 0 or not code_pages(self.lang):
+        if text.isascii() or self.column < 0 or not code_pages(self.lang):
             return False
         if self.lang.script != "Latn":
             return not languages.matches_script(text, self.lang) or (
-                self.lang.script in ("Cyrl", "Grek") and bool(_INNER_CAPITAL.search(text))
+                self.lang.script in ("Cyrl", "Grek")
+                and (
+                    bool(_INNER_CAPITAL.search(text))
+                    or sum(char.isalpha() and char not in self.letters for char in set(text) if char > "\x7f")
+                    >= MIN_STRANGE
+                )
             )
         strange = {char for char in set(text) if char > "\x7f"}
         return bool(strange - self.letters - _ANYWHERE) or bool(_SUSPECT.search(text))
 
-    def _mend_suspects(self, lines: Sequence[str]) -> list[str]:
-        readings = [reading for number, line in enumerate(lines) for reading in self._readings(number, line)]
+    def _mend_east_asian(self, line: str) -> str:
+        """Return a line whose bytes were read as Windows-1252 in the likeliest page, or as it is."""
+        readings = [text for right in code_pages(self.lang) if (text := _reread(line, right))]
+        readings = [text for text in readings if text != line and languages.matches_script(text, self.lang)]
         if not readings:
-            return list(lines)
-        asked = sorted({reading.number for reading in readings})
-        bodies = [*(body_of(lines[i]) for i in asked), *(body_of(reading.text) for reading in readings)]
-        scores = built_in_ngrams().scores(bodies)[0]
-        own = scores[:, self._column].tolist()
-        own_as_is = dict(zip(asked, own, strict=False))
-        best = own if self.lang.script in _EAST_ASIAN else scores.max(axis=1).tolist()
-        best_as_is = dict(zip(asked, best, strict=False))
-        sure, unsure = list[_Scored](), list[_Scored]()
-        for reading, score in zip(readings, own[len(asked) :], strict=True):
-            worth = score - _NOT_NATIVE_COST * reading.strange_share
-            gain = worth - best_as_is[reading.number]
-            if gain > _MIN_GAIN and (reading.changed >= self._min_changed or gain > _MIN_GAIN_OF_ONE):
-                sure.append((worth, reading))
-            else:
-                unsure.append((worth - own_as_is[reading.number], reading))
-        return self._choose(lines, sure, unsure)
-
-    @staticmethod
-    def _choose(lines: Sequence[str], sure: list[_Scored], unsure: list[_Scored]) -> list[str]:
-        """Return the best reading of each line; what most lines are is preferred, and believed of the others."""
-        best: dict[int, float] = {}
-        for worth, reading in sure:
-            best[reading.number] = max(best.get(reading.number, 0.0), worth)
-        good = [reading for worth, reading in sure if worth >= best[reading.number] - _SAME]
-        counts = Counter(pages for reading in good for pages in reading.pages)
-        usual, count = max(counts.items(), key=lambda item: item[1], default=(("", ""), 0))
-        num_lines = len({reading.number for _, reading in (*sure, *unsure)})
-        is_usual = count >= _MIN_LIKE_LINES and count > _MOST * num_lines
-        mended = list(lines)
-        for reading in sorted(good, key=lambda reading: max(counts[pages] for pages in reading.pages)):
-            mended[reading.number] = reading.text  # the order of the code pages decides among equals
-        for worth, reading in (*sure, *unsure):
-            if usual not in reading.pages or count < _MIN_LIKE_LINES:
-                continue
-            if is_usual or (worth > 0 and reading.number not in best):
-                mended[reading.number] = reading.text
-        return mended
-
-    @property
-    def _min_changed(self) -> int:
-        return _MIN_CHARACTERS if self.lang.script in _EAST_ASIAN else _MIN_CHANGED
-
-    def _readings(self, number: int, line: str) -> list[Reading]:
-        """Return the texts that a line may have been, likeliest code pages last."""
-        if self.lang.script in _EAST_ASIAN:
-            return self._east_asian_readings(number, line)
-        # Few characters of a line are strange, so the tables are compared by these, and the line stays as it is.
-        strange = [char for char in set(line) if not char.isascii()]
-        points = {ord(char) for char in strange}
-        counts = [line.count(char) for char in strange]
-        of_chars: dict[tuple[str, ...], Reading | None] = {tuple(strange): None}
-        for pages, table in self._tables.items():
-            if not table.keys() >= points:
-                continue
-            chars = tuple(table[ord(char)] for char in strange)
-            if chars not in of_chars:
-                changed = [
-                    (new, count) for old, new, count in zip(strange, chars, counts, strict=True) if old != new
-                ]
-                of_chars[chars] = self._reading(number, line, table, changed)
-            if reading := of_chars[chars]:
-                reading.pages.append(pages)
-        return [reading for reading in reversed(of_chars.values()) if reading]
-
-    def _reading(
-        self, number: int, line: str, table: Table, changed: Sequence[tuple[str, int]]
-    ) -> Reading | None:
-        """Return a line as a table has it, without code pages; None if too few of its new characters are letters.
-
-        Args:
-            number: of the line.
-            line: as it was read.
-            table: character as it was read -> as it was written.
-            changed: new characters and how often each stands there.
-        """
-        native = sum(count for char, count in changed if char in self.letters)
-        told = sum(count for char, count in changed if char in self.letters or char not in _BESIDE_WORDS)
-        if not native or native < _MIN_NATIVE_SHARE * told:
-            return None
-        text = line.translate(table)
-        new_capitals = _inner_capitals(text) - _inner_capitals(line)
-        damaged = max(0, new_capitals) + sum(1 for _ in _SUSPECT.finditer(text))
-        return Reading(number, text, native, 1 - native / told + damaged / native, [])
-
-    def _east_asian_readings(self, number: int, line: str) -> list[Reading]:
-        """Return the texts of a line whose bytes were read as Windows-1252."""
-        of_text: dict[str, Reading] = {}
-        for right in code_pages(self.lang):
-            text = _reread(line, right)
-            if not text or text == line or not languages.matches_script(text, self.lang):
-                continue
-            changed = sum(not char.isascii() for char in text)
-            of_text.setdefault(text, Reading(number, text, changed, 0.0, [])).pages.append(("cp1252", right))
-        return list(reversed(of_text.values()))
-
-
-@dataclass
-class Reading:
-    """A line as it may have been.
-
-    Attributes:
-        number: of the line.
-        text: in other code pages.
-        changed: characters that became letters of the language.
-        strange_share: share of the changed characters that became others.
-        pages: the mistaken and the right code page; all that give this text.
-    """
-
-    number: int
-    text: str
-    changed: int
-    strange_share: float
-    pages: list[tuple[str, str]]
-
-
-_Scored = tuple[float, Reading]
-
-
-def _inner_capitals(text: str) -> int:
-    """How many capitals follow a small letter."""
-    # A word of small letters, or with its only capital first, has none, and most words are such.
-    words = [word for word in text.split() if not (word.islower() or word.istitle())]
-    return sum(
-        char.isupper() and before.islower() for word in words for before, char in itertools.pairwise(word)
-    )
+            return line
+        scores = built_in_ngrams().scores([body_of(text) for text in (line, *readings)])[0][:, self.column]
+        best = int(scores[1:].argmax())
+        gain = scores[best + 1] - scores[0]
+        num = sum(not char.isascii() for char in readings[best])
+        return readings[best] if gain > (_MIN_GAIN if num >= _MIN_CHARACTERS else _MIN_GAIN_OF_ONE) else line
 
 
 def _reread(line: str, right: str) -> str:

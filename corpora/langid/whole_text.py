@@ -17,13 +17,17 @@ _BEYOND_ASCII = re.compile("[^\x00-\x7f]")
 _MAX_CHARS = 2000  # of the words with such characters; more tell nothing new
 _MIN_MISFITS, _MAX_LEFT = 3, 0.1  # the share of misfits that a right reading may leave
 _MIN_GAIN = 0.2  # by which the mean gain of n-grams of the changed words must rise
+_MIN_GAIN_OF_FEW = 0.7  # where fewer than `_MIN_MISFITS` tell: names of other languages have strange letters
+_RARE = (
+    0.5  # what a reading loses whose code pages are neither the usual one of the language nor Windows-1252
+)
 _FEW_LETTERS = 0.5  # of the changed characters
 _MAX_BEHIND = 0.8  # the mean gain of another language, of words that had signs inside
 _MIN_RIGHT = 0.5  # of the changed characters become letters of the language or apostrophes
 _ANYWHERE = frozenset("▁￭→←↔⇒⇐↑↓°’‘ʼʻ\u00a0\u202f\u00b7…–—−\u00ad\u200b\u200c\u200d\ufeff\ufffd")
 _QUOTES, _LOW_QUOTES = frozenset("“”«»‹›"), frozenset("„‚")
 _BEFORE_WORDS = frozenset("¿¡•§€£¥№►▶■●○◦▪✓★")
-_BEHIND_WORDS = frozenset("†‡ªº™®©²³¹‰")
+_BEHIND_WORDS = frozenset("†‡ªº™®©²³¹‰ⁿ")
 
 
 def misfits(text: str, letters: Collection[str] | None = None) -> int:
@@ -42,9 +46,9 @@ def misfits(text: str, letters: Collection[str] | None = None) -> int:
 
 
 def _is_formula(text: str, place: int) -> bool:
-    """Return whether a mathematical sign stands between names of one letter, as in formulas."""
+    """Return whether a mathematical sign stands between names of one letter, as in formulas, which are not Cyrillic."""
     sides = text[max(0, place - 2) : place], text[place + 1 : place + 3]
-    return not any(len(side) > 1 and side.isalpha() for side in sides)
+    return not any((len(side) > 1 and side.isalpha()) or "Ѐ" <= side.strip()[:1] <= "ӿ" for side in sides)
 
 
 def _is_misfit(char: str, before: str, after: str, letters: Collection[str] | None) -> bool:
@@ -83,7 +87,7 @@ def right_pages(
     """
     text = " ".join(word for line in lines for word in line.split(" ") if not word.isascii())[:_MAX_CHARS]
     before = misfits(text, letters)
-    if before < _MIN_MISFITS:
+    if not before:
         return None
     readings = dict[str, tuple[str, str]]()
     counts = {ord(char): text.count(char) for char in set(text) if char > "\x7f"}
@@ -97,9 +101,37 @@ def right_pages(
         if left_foreign <= _MAX_LEFT * before:
             readings.setdefault(text.translate(changed), pages)
     left = {new: misfits(new, letters) for new in readings}
-    gains = {new: _gain(text, new, letters, column) for new in readings if left[new] <= _MAX_LEFT * before}
-    best = max(gains, key=lambda new: (gains[new] > 0, -left[new], round(gains[new], 1)), default="")
+    is_few, usual = before < _MIN_MISFITS, next(iter(tables))[1]
+    gains = {
+        new: _gain(text, new, letters, column, is_few * (1 if usual in pages or "cp1252" in pages else 2))
+        for new, pages in readings.items()
+        if left[new] <= _MAX_LEFT * before
+        # Of few signs of damage, marks in their place may not change as often.
+        and not (is_few and _num_changed_marks(text, new) - misfits(text) >= before)
+    }
+    # A character that the mistaken page lacks was not read in it.
+    lacks = {new: len(counts.keys() - tables[pages].keys()) for new, pages in readings.items()}
+    best = max(
+        gains,
+        key=lambda new: (
+            gains[new] > 0,
+            -left[new],
+            -lacks[new],
+            -_num_mixed(new),
+            round(gains[new], 9 if is_few else 1),
+        ),
+        default="",
+    )
     return readings[best] if best and gains[best] > 0 else None
+
+
+def _num_changed_marks(text: str, new: str) -> int:
+    return sum(old != now and not old.isalpha() for old, now in zip(text, new, strict=True))
+
+
+def _num_mixed(text: str) -> int:
+    """Return how many words have a capital behind their first letter, without those in capitals."""
+    return sum(not (word.isupper() or word[1:].islower()) for word in text.split(" "))
 
 
 def _may_be(char: str, letters: Collection[str]) -> bool:
@@ -107,16 +139,25 @@ def _may_be(char: str, letters: Collection[str]) -> bool:
     return char in letters or not char.isalpha()
 
 
-def _gain(text: str, new: str, letters: Collection[str], column: int) -> float:
-    """Return how likely the changed words of a reading are in the language, 0 if no likelier than as they are."""
+def _gain(text: str, new: str, letters: Collection[str], column: int, doubt: int) -> float:
+    """Return how likely the changed words of a reading are in the language, 0 if no likelier than as they are.
+
+    ``doubt`` is 0 where many characters tell, 1 where few do, and 2 where the code pages are rare ones too.
+    """
     words = [(old, now) for old, now in zip(text.split(" "), new.split(" "), strict=True) if old != now]
     changed = [(old, now) for old, now in zip(text, new, strict=True) if old != now]
-    became_right = sum(now in letters or now == "’" for _, now in changed)
+    became_right = sum(
+        now in letters or now == "’" or (now in "¿¡" and not old.isalpha()) for old, now in changed
+    )
     if not changed or became_right < _MIN_RIGHT * len(changed):
         return 0.0
     bodies = [unicodedata.normalize("NFC", " ".join(side).lower()) for side in zip(*words, strict=True)]
     as_is, reread = built_in_ngrams().scores(bodies)[0]
     # Signs inside a word leave pieces of it, which are likely in some language.
-    were_letters = sum(old.isalpha() for old, _ in changed) > _FEW_LETTERS * len(changed)
-    needed = as_is.max() + _MIN_GAIN if were_letters else reread.max() - _MAX_BEHIND
-    return float(reread[column]) if reread[column] > needed else 0.0
+    were_letters = sum(old.isalpha() for old, _ in changed) - misfits(text) * bool(doubt)
+    if were_letters > _FEW_LETTERS * len(changed):
+        needed = as_is.max() + (_MIN_GAIN_OF_FEW if doubt else _MIN_GAIN)
+    else:
+        needed = reread.max() - _MAX_BEHIND
+    gain = reread[column] - _RARE * max(0, doubt - 1)
+    return float(gain) if gain > needed else 0.0

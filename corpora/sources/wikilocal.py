@@ -59,7 +59,7 @@ _OF_LANGS: Mapping[str, Mapping[str, _Shown]] = {
         "ac": lambda arguments: "a. C.", "dc": lambda arguments: "d. C.",
     },
     "ru": {
-        **dict.fromkeys(("год", "num", "сс3", "сс", "нп-", "s"), _first),
+        **dict.fromkeys(("год", "сс3", "сс", "нп-", "s"), _first),
         "до н. э.": lambda arguments: "до н. э.", "н. э.": lambda arguments: "н. э.",
     },
     "ja": dict.fromkeys(("要出典", "要検証", "独自研究範囲", "いつ範囲"), _marked),

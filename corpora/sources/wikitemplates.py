@@ -263,9 +263,9 @@ def _ordinal(arguments: Arguments, page: Page) -> str:
     )
 
 
-def _with(before: str) -> Callable[[Arguments, Page], str]:
+def _with(before: str, num_shown: int = 2) -> Callable[[Arguments, Page], str]:
     return lambda arguments, page: (
-        f"{before}{'–'.join(filter(None, arguments[:2]))}" if arguments else before.strip()
+        f"{before}{'–'.join(filter(None, arguments[:num_shown]))}" if arguments else before.strip()
     )
 
 
@@ -332,7 +332,7 @@ _RENDERERS: dict[str, _Renderer] = {
                      "átvált", "konvertera", "превод", "переводные единицы", "مغير", "تحويل", "换算", "換算"),
                      _convert),
     **dict.fromkeys(("unit", "unità", "einheit", "unité", "unidad", "unidade", "unitat", "tmp", "nombre", "nb",
-    "nmbr"), _french_unit),
+    "nmbr", "num", "fmtn", "число"), _french_unit),
     **dict.fromkeys(("quote", "blockquote", "quotation", "cquote", "quote box", "bquote", "rquote",
     "centered pull quote",
                      "pull quote", "zitat", "citat", "cytat", "citaat", "cita", "citazione", "citação", "lainaus",
@@ -342,7 +342,7 @@ _RENDERERS: dict[str, _Renderer] = {
                      _quote),
     **dict.fromkeys(('"', "'\"", "quote-inline", "quotei", "inlinequote", '" "', "„", "q", "qq", "«",
     "guillemets"), _quoted),
-    "val": _val, "frac": _fraction, "sfrac": _fraction, "fraction": _fraction, "bruch": _fraction, "дробь": _fraction,
+    "val": _val, "m": _val, **dict.fromkeys(("frac", "sfrac", "fraction", "bruch", "дробь"), _fraction),
     "circa": _with("c. "), "c.": _with("c. "), "ca.": _with("ca. "), "ca": _with("c. "), "floruit": _with("fl. "),
     "fl.": _with("fl. "),
     "né": _with("né "), "née": _with("née "), "nee": _with("née "), "reign": _with("r. "), "r.": _with("r. "),
@@ -352,13 +352,13 @@ _RENDERERS: dict[str, _Renderer] = {
     **dict.fromkeys(("start date", "end date", "start date and age", "birth date", "birth date and age", "death date",
                      "birth-date", "death-date", "date", "dts", "birth date and age2", "film date", "release date"),
                      _date),
-    **dict.fromkeys(("fecha", "дата", "datum", "data", "dato", "päiväys"), _date_from_day),
+    **dict.fromkeys(("fecha", "дата", "datum", "data", "dato", "päiväys", "dtlink", "dtext"), _date_from_day),
     **dict.fromkeys(("date-", "date de naissance", "date de décès", "date naissance"), _french_date),
     "death date and age": _date, "age": _age, "age in years": _age, "alter": _age, "edad": _age, "età": _age,
     "âge": _age, "年数": _age,
     "percentage": _percentage, "percent": _percentage, "pct": _percentage, "as of": _as_of, "asof": _as_of,
-    "ship": _ship, "hms": lambda a, page: f"HMS {a.at(1)}", "uss": lambda a, page: f"USS {a.at(1)}",
-    "ss": lambda a, page: f"SS {a.at(1)}", "rms": lambda a, page: f"RMS {a.at(1)}",
+    "ship": _ship,
+    **{prefix.lower(): _with(f"{prefix} ", 1) for prefix in ("HMS", "USS", "SS", "RMS", "MS", "MV", "SMS", "HMAS")},
     **dict.fromkeys(("ill", "interlanguage link", "interlanguage link multi", "illm", "lien", "وإو", "wd", "enlink",
     "illwd"), _link),
     **dict.fromkeys(("iw", "нп", "нп1", "нп2", "нп3", "нп4", "нп5", "не переведено", "не переведено 5"),

@@ -13,11 +13,11 @@ import numpy as np
 from ftfy.badness import badness
 from numpy.typing import NDArray
 
-from xling.corpora.langid.code_pages import CodePages, WrongCodePage, is_surely_damaged
+from xling.corpora.langid.code_pages import CodePages, is_surely_damaged
 from xling.corpora.langid.whole_text import misfits
 from xling.corpora.stages import STREAMING, Stage, Verdict
 from xling.text.document import LONE, Document
-from xling.text.repair import code_points, decode_mojibake, has_mojibake
+from xling.text.repair import code_points, decode_c1, decode_mojibake, has_mojibake
 from xling.text.tokenised import TOKENISED, tokenised_kind
 
 _OTHER_LINE_ENDS = "\r\x0b\x0c\u2028\u2029"
@@ -34,6 +34,14 @@ _LOST_LETTER = re.compile(  # begins with the mark, which is found several times
 )
 _ADDRESS = re.compile(r"\S*(?:://|www\.|\?\w+=)\S*")
 _MIN_LOST, _MAX_LOST_SHARE = 2, 0.02  # of the words
+# Signs inside words of a short text; mathematics has names of one letter.
+_LETTER, _SIGN = "[A-Za-zÀ-ÖØ-öø-ʯͰ-ӿ]", "[¹³²¼½¾±¬¶¤¦ˆ˜‗ⁿ]"
+_BOX = "[\u2500-\u2580\u2582-\u259f]"  # without the mark of SentencePiece
+_SIGN_IN_WORD = re.compile(
+    f"{_LETTER}{{2}}{_SIGN}{_LETTER}|{_LETTER}{_SIGN}{_LETTER}{{2}}|{_LETTER}{{2}}[\u2200-\u24ff]{_LETTER}{{2}}"
+    f"|{_BOX}{_LETTER}|{_LETTER}{_BOX}"
+)
+_WORDS_OF_SIGN = 20
 _MIN_BAD, _MAX_BAD_SHARE = 3, 0.002  # of the characters; right text of 90 languages has a third of it at most
 _MAX_MISFIT_SHARE = 0.3  # of the characters beyond ASCII
 _TABLE_SIZE = 0x3100  # code points that are looked up one by one
@@ -120,27 +128,8 @@ class Repair(Stage):
             return text, False
         lines = _with_line_feeds(text).split("\n")
         if may_be_mojibake:
-            lines = self._decoded(lines)
+            lines = self._code_pages.of_decoded(lines, _decode_lines("\n".join(lines)).split("\n"))
         return "\n".join(self._code_pages.mend(lines)), True
-
-    def _decoded(self, lines: list[str]) -> list[str]:
-        """Return the lines with sequences of UTF-8 decoded; where damage is left, those were other bytes by chance."""
-        decoded = _decode_lines("\n".join(lines)).split("\n")
-        if len(decoded) != len(lines) or decoded == lines:
-            return decoded
-        if not self._is_of_one_language() and not any(map(is_surely_damaged, decoded)):
-            return decoded
-        return [
-            reread if reread != line and self._is_worse(new, reread) else new
-            for line, new, reread in zip(lines, decoded, self._code_pages.mend(lines), strict=True)
-        ]
-
-    def _is_worse(self, line: str, other: str) -> bool:
-        """Return whether a line has signs of damage, or more of them than another reading of it."""
-        if not self._is_of_one_language():
-            return is_surely_damaged(line)
-        letters = WrongCodePage.of(self._code_pages.langs[0]).letters
-        return is_surely_damaged(line) or misfits(line, letters) > misfits(other, letters)
 
 
 def _reason_beyond_repair(text: str, is_suspect: bool) -> str:
@@ -152,6 +141,8 @@ def _reason_beyond_repair(text: str, is_suspect: bool) -> str:
             return "lost_letters"
     if not is_suspect or text.isascii():
         return ""
+    if sum(1 for _ in _SIGN_IN_WORD.finditer(text)) * _WORDS_OF_SIGN > len(text.split()):
+        return "mojibake"
     num_strange = len(text) - len(text.encode("ascii", "ignore"))
     if num_strange >= _MIN_BAD and misfits(text) > max(_MIN_BAD - 1, _MAX_MISFIT_SHARE * num_strange):
         return "mojibake"
@@ -232,7 +223,7 @@ def _repair_once(text: str) -> str:
     if not text.isascii() and has_mojibake(code_points(text)):
         text = _decode_lines(text)
     if not text.replace("\n", "").isprintable():  # a much faster question, which unbroken spaces fail too
-        text = _INVISIBLE.sub("", text)
+        text = _INVISIBLE.sub("", decode_c1(text))
     return text if unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
 
 

@@ -30,17 +30,19 @@ def test_its_name_and_range_are_checked() -> None:
 def test_one_file_changes_what_is_trained_and_is_recorded(
     shards: Path, tiny: list[str], tmp_path: Path
 ) -> None:
+    words = [f"data={shards}", *tiny]
+    commands = [
+        [*words, "train.updates=2", f"out={tmp_path / name}", f"model.embedding_noise={noise}"]
+        for name, noise in (("without", "0"), ("with", "50"))
+    ]
+    again = [*words, "train.updates=1", f"init={tmp_path / 'with'}", f"out={tmp_path / 'c'}"]
+    done = run(*commands[0], "+", "pretrain", *commands[1], "+", "pretrain", *again)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "c" / "model.pt").is_file()
     losses = {}
-    for name, noise in (("without", "0"), ("with", "50")):
-        words = (f"data={shards}", *tiny, "train.updates=2", f"out={tmp_path / name}")
-        done = run(*words, f"model.embedding_noise={noise}")
-        assert done.returncode == 0, done.stderr
+    for name in ("without", "with"):
         log = [json.loads(line) for line in (tmp_path / name / "log.jsonl").read_text().splitlines()]
         losses[name] = [event["loss"] for event in log]
     assert losses["with"] != losses["without"]
     manifest = json.loads((tmp_path / "with" / "manifest.json").read_text())
     assert manifest["config"]["model"]["embedding_noise"] == 50.0
-    again = run(
-        f"data={shards}", *tiny, "train.updates=1", f"init={tmp_path / 'with'}", f"out={tmp_path / 'c'}"
-    )
-    assert again.returncode == 0, again.stderr

@@ -1,4 +1,7 @@
-"""Run a module as if the trial files lay in the folders of the package: ``with_trial_files.py MODULE ARGS``."""
+"""Run a module as if the trial files lay in the folders of the package: ``with_trial_files.py MODULE ARGS``.
+
+Several command lines of xling, with a ``+`` between them, run one after the other up to the first that fails.
+"""
 
 from __future__ import annotations
 
@@ -28,4 +31,11 @@ if __name__ == "__main__":
             continue  # they bring torch
         importlib.import_module(package).__path__.append(str(trial / folder))
     sys.argv = sys.argv[1:]
+    while "+" in sys.argv:
+        from xling import cli
+
+        end = sys.argv.index("+")
+        if code := cli.main(sys.argv[1:end]):
+            sys.exit(code)
+        sys.argv[1 : end + 1] = []
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -85,6 +85,15 @@ def build(bitext: Path) -> Build:
 
 
 @pytest.fixture(scope="session")
+def warm(bitext: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A training in this process: what it imports, builds and measures once, every fork would make anew."""
+    from xling.training import train
+
+    out = tmp_path_factory.mktemp("warm") / "out"
+    train.run(_recipe(bitext, "mmlm+xlco", out, "train.updates=1", "train.valid_every=1"))
+
+
+@pytest.fixture(scope="session")
 def recipe() -> Build:
     """The settings of a tiny run: ``recipe(data, "mmlm+tlm", out, "mix=sum")``."""
     return _recipe

@@ -27,6 +27,7 @@ RUN = (
     "train.save_every=2",
     "train.keep=9",
 )
+pytestmark = pytest.mark.usefixtures("warm")
 
 
 @pytest.fixture
@@ -43,6 +44,20 @@ def straight(recipe: Any, bitext: Path, tmp_path_factory: pytest.TempPathFactory
     out = tmp_path_factory.mktemp("sharded") / "straight"
     trained(recipe(bitext, "mmlm", out, *RUN, "train.sharding=full"), 2)
     return out
+
+
+@pytest.fixture(scope="module")
+def stopped_at_three(recipe: Any, bitext: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The partial directory that `stopped` gives a copy of."""
+    out = tmp_path_factory.mktemp("stopped") / "out"
+    trained(recipe(bitext, "mmlm", out, *RUN, "train.sharding=full"), 2, stop=3)
+    return out.with_name("out.partial")
+
+
+@pytest.fixture
+def stopped(stopped_at_three: Path, tmp_path: Path) -> Path:
+    """The partial directory of that run, stopped with 3 updates made; checkpoints at 2 and 4."""
+    return Path(shutil.copytree(stopped_at_three, tmp_path / "out.partial"))
 
 
 def at_update(number: int, act: Callable[[], None]) -> None:
@@ -93,7 +108,9 @@ def test_other_numbers_of_processes_go_on_and_none_holds_the_whole(sharded: Any,
 
 
 @pytest.mark.parametrize("harm", ["killed", "flipped", "missing", "unmarked"])
-def test_what_is_not_whole_is_passed_over(sharded: Any, straight: Path, tmp_path: Path, harm: str) -> None:
+def test_what_is_not_whole_is_passed_over(
+    sharded: Any, straight: Path, tmp_path: Path, request: pytest.FixtureRequest, harm: str
+) -> None:
     cfg, partial = sharded("out"), tmp_path / "out.partial"
 
     def kill(rank: int) -> None:
@@ -104,7 +121,7 @@ def test_what_is_not_whole_is_passed_over(sharded: Any, straight: Path, tmp_path
         trained(cfg, 2, before=kill, fail=True)
         assert (partial / "update-00000004.tmp").is_dir()
     else:
-        trained(cfg, 2, stop=3)
+        request.getfixturevalue("stopped")
         part = partial / "update-00000004.parts" / "__1_0.distcp"
         if harm == "flipped":
             part.write_bytes(part.read_bytes()[:-1] + b"?")
@@ -216,10 +233,9 @@ def test_a_sharded_run_branches_off_a_snapshot(sharded: Any, tmp_path: Path) -> 
 
 
 def test_a_checkpoint_in_one_file_as_older_versions_wrote_it_goes_on(
-    sharded: Any, straight: Path, tmp_path: Path
+    sharded: Any, straight: Path, stopped: Path, tmp_path: Path
 ) -> None:
-    cfg, partial = sharded("out"), tmp_path / "out.partial"
-    trained(cfg, 2, stop=3)
+    cfg, partial = sharded("out"), stopped
     newest = partial / "update-00000004.parts"
     state = sharded_state.read(newest, lambda place, tensor: torch.empty(tensor.shape, dtype=tensor.dtype))
     for kept in partial.glob("update*"):

@@ -26,6 +26,7 @@ from xling.training.assemble import build_trainer
 from xling.training.update import Updates
 
 MIX = "mmlm+clwr+xlco"
+pytestmark = pytest.mark.usefixtures("warm")
 
 
 def weights(out: Path) -> dict[str, torch.Tensor]:
@@ -202,6 +203,7 @@ def test_sharded_training_learns_the_same_and_goes_on_exactly(
 
 def test_translations_that_processes_keep_survive_a_stop(recipe: Any, bitext: Path, tmp_path: Path) -> None:
     same = ("train.updates=3", "train.valid_every=3", "train.lr=1e-2", "objectives.umt.pool=4")
+    same += ("objectives.umt.tokens_per_sample=32",)
     straight, stopped = (recipe(bitext, "umt", tmp_path / name, *same) for name in ("straight", "stopped"))
     trained(straight, 2)
     trained(stopped, 2, stop=2)

@@ -68,6 +68,7 @@ def test_resolves_at_both_scales(name: str, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize("name", NAMED)
 def test_trains_at_its_tiny_scale(name: str, bitext: Path, tmp_path: Path) -> None:
     words = [f"data={bitext}", f"out={tmp_path}/model", "scale=tiny", "train.updates=2", "train.warmup=1"]
+    words.append("train.batch_tokens=512")
     cfg = config.load(PretrainConfig, cli.recipe_path(name), words)
     if cfg.phases:
         cfg = replace(cfg, phases={key: replace(phase, updates=1) for key, phase in cfg.phases.items()})

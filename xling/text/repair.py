@@ -262,14 +262,18 @@ def _has_expected_scripts(text: str, scripts: Collection[str]) -> bool:
     return letter_scripts <= {"Latn", languages.NO_SCRIPT, *scripts, *east_asian}
 
 
+def decode_c1(text: str) -> str:
+    """Return a text with the characters that Windows-1252 has in the place of C1 control codes."""
+    return _C1.sub(lambda match: match[0].encode("latin-1").decode("cp1252", "ignore"), text)
+
+
 def remove_invisible(text: str, script: str) -> str:
     """Delete control characters and marks without width; C1 codes that Windows-1252 has become its characters.
 
     Joiners stay in `JOINER_SCRIPTS` scripts, spaces without width in `ZERO_WIDTH_SPACE_SCRIPTS` ones.
     """
     text = _LINE_BREAKS.sub(" ", _ESCAPES.sub("", text))
-    text = _C1.sub(lambda match: match[0].encode("latin-1").decode("cp1252", "ignore"), text)
-    text = _INVISIBLE.sub("", text)
+    text = _INVISIBLE.sub("", decode_c1(text))
     if script in ZERO_WIDTH_SPACE_SCRIPTS:
         return text
     return (_ZERO_WIDTH_SPACE if script in JOINER_SCRIPTS else _ZERO_WIDTH_MARKS).sub("", text)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import polars as pl
 
 from xling.core.languages import Language
-from xling.corpora.langid.code_pages import SIGNS_OF_CYRILLIC, WrongCodePage
+from xling.corpora.langid.code_pages import MIN_STRANGE, SIGNS_OF_CYRILLIC, CodePages, WrongCodePage
 from xling.corpora.parallel.clean.declared_language import own_scripts
 from xling.corpora.parallel.filters import PAIR_FILTERS, REPAIRS, Context, PairFilter
 from xling.corpora.parallel.filters.script import letters_of
@@ -59,9 +59,10 @@ class Repair(PairFilter):
             changes += rows
         for (side, lang), other in zip(context.sides, reversed(SIDES), strict=True):
             # Quotes and control characters are the bytes of letters in other code pages, so these come last.
-            pairs = self._with_steps(pairs, side, other, lang, ("entities", "mojibake"), changes)
+            pairs = self._with_steps(pairs, side, other, lang, ("entities",), changes)
             if self.mojibake:
-                pairs = _reread(pairs, side, lang, changes)
+                decoded = self._with_steps(pairs, side, other, lang, ("mojibake",), [])[side]
+                pairs = _reread(_with_decoded(pairs, side, lang, decoded, changes), side, lang, changes)
             pairs = self._with_steps(pairs, side, other, lang, ("invisible", "quotes"), changes)
         return pairs, pl.DataFrame(changes, REPAIRS, orient="row")
 
@@ -111,6 +112,19 @@ class Repair(PairFilter):
         )
 
 
+def _with_decoded(
+    pairs: pl.DataFrame, side: str, lang: Language, decoded: pl.Series, changes: list[Change]
+) -> pl.DataFrame:
+    """Return the pairs with the decoded texts of a side, or other readings where damage would be left."""
+    rows = (pairs[side] != decoded).arg_true()
+    if not len(rows):
+        return pairs
+    before = pairs[side].gather(rows).to_list()
+    after = CodePages.of(lang.code).of_decoded(before, decoded.gather(rows).to_list())
+    changes += zip(pairs["id"].gather(rows).to_list(), ["mojibake"] * len(rows), before, after, strict=True)
+    return pairs.with_columns(pairs[side].scatter(rows, pl.Series(after, dtype=pl.String)))
+
+
 def _reread(pairs: pl.DataFrame, side: str, lang: Language, changes: list[Change]) -> pl.DataFrame:
     """Return the pairs with texts of a side put right that were read in another code page than they were written in."""
     own = letters_of(lang)
@@ -118,6 +132,9 @@ def _reread(pairs: pl.DataFrame, side: str, lang: Language, changes: list[Change
     asked = pl.col(side).str.contains(r"[^\x00-\x7f]")
     if lang.script != "Latn" and own:
         asked &= ~pl.col(side).str.contains(f"[{own}]") | pl.col(side).str.contains(SIGNS_OF_CYRILLIC)
+        if lang.script == "Cyrl":
+            strange = f"[Ѐ-ӿ&&[^{''.join(sorted(WrongCodePage.of(lang.code).letters))}]]"
+            asked |= pl.col(side).str.count_matches(strange) >= MIN_STRANGE
     rows = pairs.select(asked.alias("asked"))["asked"].arg_true()
     texts = pairs[side].gather(rows).to_list()
     mended = WrongCodePage.of(lang.code).mend(texts)

@@ -10,7 +10,9 @@ from typing import Any
 
 from xling.core.commands.extras import missing_package_error
 from xling.core.errors import UserError
-from xling.core.language_tags import fit
+from xling.core.language_tags import fit, language_of
+from xling.core.languages import Language
+from xling.corpora.langid.code_pages import better_page
 from xling.corpora.parallel.sources import (
     PAIR_SOURCES,
     PairReader,
@@ -35,6 +37,8 @@ _HIDDEN = {ord(char): f"{chr(0xF0000 + ord(char))}" for char in "\x0b\x0c\x1c\x1
 _SHOWN = {ord(hidden): chr(code) for code, hidden in _HIDDEN.items()}
 _MSGID = re.compile(rb"^msgid .*$", re.MULTILINE)
 _CHARSET = re.compile(rb"charset=([\w.:-]+)")
+_LANGUAGE = re.compile(rb"\"Language:\s*([\w@.-]+)")
+_NO_TEXT = re.compile(rb"^(?:#.*|msgid .*)$", re.MULTILINE)
 
 
 @PAIR_SOURCES.register("po")
@@ -56,7 +60,7 @@ def _rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row]:
     Raises:
         UserError: the file is not a catalogue, in another charset than it says, or in none of the languages.
     """
-    catalogue = read_catalogue(path, ledger)
+    catalogue = read_catalogue(path, ledger, context.tgt)
     lang = catalogue.metadata.get("Language", "").strip()
     is_turned = bool(lang) and not fit(lang, context.tgt) and bool(fit(lang, context.src))
     if lang and not is_turned and not fit(lang, context.tgt):
@@ -101,8 +105,8 @@ def _forms(rule: str) -> tuple[int, int]:
         return 0, MAX_MESSAGES
 
 
-def read_catalogue(path: Path, ledger: Ledger) -> Any:
-    """Return the messages of a file; those that are damaged are dropped.
+def read_catalogue(path: Path, ledger: Ledger, language: Language) -> Any:
+    """Return the messages of a file; those that are damaged are dropped. It is in ``language`` if it says no other.
 
     Raises:
         UserError: no catalogue of messages, damaged, or polib is not installed.
@@ -136,6 +140,13 @@ def read_catalogue(path: Path, ledger: Ledger) -> Any:
             "a catalogue in the charset of its header, or UTF-8",
             f"convert it: msgconv -t UTF-8 {path}",
         )
+    code = _LANGUAGE.search(data)
+    language = (code and language_of(code[1].decode("ascii"))) or language
+    if charset != "utf-8" and (page := better_page(_NO_TEXT.sub(b"", data), charset, language)):
+        ledger.count_event(
+            f"catalogues that say {charset}, read as {page}, in which they are {language.name}"
+        )
+        text, num_bad = data.decode(page, "replace"), data.decode(page, "replace").count("\ufffd")
     text = text.translate(_HIDDEN)
     try:
         if num_bad > 0:

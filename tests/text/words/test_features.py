@@ -35,11 +35,25 @@ def test_a_word_has_its_latin_spelling(word: str, roman: str) -> None:
         ("කොළඹ", "kolmb"), ("ශ්\u200dරී", "shri\u200d"), ("මහින්ද", "mhind"), ("ⵎⵓⵃⴰⵎⵎⴰⴷ", "muhammad"), ("މާލެ", "male"),
         ("ᱥᱟᱱᱛᱟᱲᱤ", "santari"), ("ວຽງຈັນ", "wyngchan"), ("ភ្នំពេញ", "phnmpeny"), ("မြန်မာ", "mrnma"), ("ビルマ", "biruma"),
         ("パリ", "pari"), ("oʻzbek", "ozbek"), ("әлем", "alem"), ("ኀይለ", "hayela"), ("ਪੰਜਾਬ", "pnjab"),
-        ("གངས་ཅན", "gngschn"), ("ߒߞߏ", "nkoo"), ("ڪراچي", "krachy"),
+        ("གངས་ཅན", "gngschn"), ("ߒߞߏ", "nkoo"), ("ڪراچي", "krachy"), ("ꦗꦮ", "jw"), ("ꦱꦺꦴꦭꦺꦴ", "solo"),
+        ("ꦪꦺꦴꦒꦾꦏꦂꦠ", "yogykrt"), ("ᬩᬮᬶ", "bli"), ("ᬤᬾᬦ᭄ᬧᬲᬃ", "denpsr"), ("ᮘᮔ᮪ᮓᮥᮀ", "bndung"), ("ꯃꯅꯤꯄꯨꯔ", "mnipur"),
+        ("װאַשינגטאָן", "washyngtan"), ("Әлем", "alem"), ("កម្ពុជា", "kmpucha"), ("བོད་", "bod"), ("ኢትዮጵያ", "iteyopeya"),
     ],
 )  # fmt: skip
 def test_letters_are_sounds_and_not_the_words_of_their_names(word: str, roman: str) -> None:
     assert romanise(word) == roman.replace("\u200d", "")
+
+
+def test_the_features_of_words_keep_the_spellings_of_their_version() -> None:
+    assert "Wsolo" not in word_features("ꦱꦺꦴꦭꦺꦴ") and romanise("ᬩᬮᬶ", 4) != romanise("ᬩᬮᬶ")
+
+
+@pytest.mark.parametrize(
+    ("first", "last"), [(0x1B00, 0x1B4C), (0x1B80, 0x1BAF), (0xA980, 0xA9C0), (0xABC0, 0xABED)]
+)
+def test_every_letter_of_insular_and_meetei_scripts_is_a_sound(first: int, last: int) -> None:
+    chars = [chr(code) for code in range(first, last + 1) if unicodedata.category(chr(code))[0] in "LM"]
+    assert [char for char in chars if len(romanise(char)) > 2 or not romanise(char).isascii()] == []
 
 
 def test_no_letter_of_a_living_script_is_spelled_by_its_name() -> None:

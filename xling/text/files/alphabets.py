@@ -26,6 +26,12 @@ def _alphabets() -> dict[str, tuple[frozenset[str], tuple[str, ...]]]:
     }
 
 
+def alphabet_of(lang: str) -> frozenset[str]:
+    """Return the letters beyond ASCII of a language in both cases; none of a language that the table lacks."""
+    letters, _ = _alphabets().get(lang, (frozenset[str](), ()))
+    return frozenset(filter(str.isalpha, letters))
+
+
 def page_of(sample: bytes, lang: str) -> str:
     """Return the Python codec in which a sample is written with the letters of its language, "" where none is.
 

@@ -6,7 +6,7 @@ import bz2
 import lzma
 import os
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -46,7 +46,7 @@ _INPUT_BYTES = (
 _OUTPUT_BYTES = 1 << 18
 _TRIAL_BYTES = 1 << 16
 _SHOWN_BYTES = 400
-_OTHER_ENDS = tuple(char.encode() for char in "\u2028\u2029\x85\x0b\x1e")
+_OTHER_ENDS = tuple(char.encode() for char in "\u2028\u2029\x85\x0b\x1e\x1c\x1d\x1f")
 _MEMORY_BYTES = 1 << 28  # memory limit of a decompressor; the largest presets take about 100 MB
 _MAX_WINDOW_BYTES = 1 << 31  # of zstd --long=31, which Dolma and OSCAR are made with
 
@@ -162,20 +162,23 @@ def split_lines(chunks: Iterable[bytes], max_bytes: int) -> Iterator[bytes]:
     """Yield lines without line feeds; of a line over ``max_bytes`` only a `CutLine`, so that memory stays bounded.
 
     A carriage return ends a line of a file that begins without any line feed. Of a file of one line in all, each of
-    several line separators or the like ends a line.
+    several line separators, form feeds or the like ends a line.
     """
-    lines = _split_at_feeds(chunks, max_bytes)
+    return _with_other_ends(_split_at_feeds(chunks, max_bytes), (*_OTHER_ENDS, b"\f"))
+
+
+def _with_other_ends(lines: Iterator[bytes], ends: Sequence[bytes]) -> Iterator[bytes]:
     first = list(islice(lines, 2))
     if len(first) == 1 and not isinstance(first[0], CutLine):
-        yield from _split_otherwise(first[0])
+        yield from _split_otherwise(first[0], ends)
     else:
         yield from first
         yield from lines
 
 
-def _split_otherwise(line: bytes) -> list[bytes]:
+def _split_otherwise(line: bytes, ends: Sequence[bytes]) -> list[bytes]:
     """Return the lines of a file without line feeds, in which other characters may end them."""
-    for end in _OTHER_ENDS:
+    for end in ends:
         parts = line.removesuffix(end).split(end)
         is_json = line.lstrip().startswith((b"{", b"["))  # whose texts may hold such characters
         if len(parts) > 2 and not (is_json and not all(part.strip().endswith(b"}") for part in parts)):
@@ -209,8 +212,12 @@ def read_lines(
     """Yield the lines of ``path`` in UTF-8 without line ends; lines over ``max_bytes`` or cut by damage are lost.
 
     The ledger's ``unpacked`` bytes, in UTF-8, balance, as those of `read_chunks` do. ``lang`` helps `utf8_chunks` to
-    name the encoding of a file that it refuses.
+    name the encoding of a file that it refuses. Of one line in all, each of several line separators ends a line.
     """
+    return _with_other_ends(_fed_lines(path, ledger, max_bytes, lang), _OTHER_ENDS)
+
+
+def _fed_lines(path: Path, ledger: Ledger, max_bytes: int, lang: str) -> Iterator[bytes]:
     line, num_skipped = b"", 0
     for chunk in utf8_chunks(read_chunks(path, ledger), path, lang):
         ledger.count_bytes(UNPACKED, "in", len(chunk))

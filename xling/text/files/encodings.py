@@ -269,7 +269,7 @@ def refuse_other_files(head: bytes, path: Path) -> None:
             if is_packed
             else "save it as text or CSV",
         )
-    if encoding := unmarked_utf(head[:_SAMPLE_BYTES]) or _seven_bits(head[:_SAMPLE_BYTES]):
+    if encoding := unmarked_utf(head[:_SAMPLE_BYTES]) or seven_bits(head[:_SAMPLE_BYTES]):
         raise refusal(path, encoding)
 
 
@@ -281,11 +281,11 @@ def refuse_seven_bits(head: bytes, path: Path) -> None:
     """
     declared = _DECLARED.match(head[:_SAMPLE_BYTES].lstrip())
     says_other = declared and declared[1].lower() not in (b"utf-8", b"utf8", b"us-ascii", b"utf-7")
-    if not says_other and (encoding := _seven_bits(head[:_SAMPLE_BYTES])):
+    if not says_other and (encoding := seven_bits(head[:_SAMPLE_BYTES])):
         raise refusal(path, encoding)
 
 
-def _seven_bits(head: bytes) -> str:
+def seven_bits(head: bytes) -> str:
     """Return the encoding of 7 bits that most lines of a text in ASCII show, else ""."""
     if not head.isascii():
         return ""

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from xling.text.words.han import simplify
-from xling.text.words.romanise import LATEST_VERSION, consonants_of, romanise
+from xling.text.words.romanise import consonants_of, romanise
 
 if TYPE_CHECKING:
     from jaxtyping import UInt32
 
-FEATURES_VERSION = LATEST_VERSION
+FEATURES_VERSION = 4
 """Version of the features. Hashes and vectors of one version cannot be used with those of another.
 
 Version 4 spells Sinhala, Tifinagh, Ol Chiki, Thaana, kana and Ethiopic by sound. It keeps the vowel signs of all

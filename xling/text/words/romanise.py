@@ -71,12 +71,37 @@ _RUNS = {
         "v w y z z z e o"
     ),
 }  # fmt: skip
-_SPELLING_OF_CHARACTER = {
-    chr(first + place): spelling.strip("-")
-    for first, spellings in _RUNS.items()
-    for place, spelling in enumerate(spellings.split())
-    if spelling != "."
-}
+_LATER_RUNS = {  # from version 5 on
+    0x05F0: "w oy ey", 0x0EC6: "- . . . . . . o", 0x0FB0: "a", 0x0F82: "n n",  # Yiddish, Lao, Tibetan
+    0x1900: "-", 0x10D1D: "a i u e o", 0x1E922: "a",  # Limbu, Hanifi Rohingya, Adlam
+    0x1B00: (  # Balinese
+        "n n ng r h a a i i u u r r l l e ai o au k k g g ng ch ch j j ny t t d d n t t d d n p p b b m y r l w s s s "
+        "h - a i i u u r r l l e ai o au e e - k kh ts f v z sh ny"
+    ),
+    0x1B80: (  # Sundanese
+        "ng r h a i u e o e eu k k g ng ch j z ny t d n p f v b m y r l w s ks h y r l i u e o e eu - - m w kh sh"
+    ),
+    0xA980: (  # Javanese
+        "n ng r h a i i i u r l l e ai o k k k g g ng ch ch j ny j ny t t d d n t t d d n p p b b m y r r l w s s s h "
+        "- a o i i u u e ai e r y r -"
+    ),
+    0xABC0: (  # Meetei Mayek
+        "k s l m p n ch t k ng t w y h u i ph a g j r b j d g d b k l m p n t ng i o i a e ou u ei n . - -"
+    ),
+}  # fmt: skip
+
+
+def _spellings(runs: Mapping[int, str]) -> dict[str, str]:
+    return {
+        chr(first + place): spelling.strip("-")
+        for first, spellings in runs.items()
+        for place, spelling in enumerate(spellings.split())
+        if spelling != "."
+    }
+
+
+_SPELLING_OF_CHARACTER = _spellings(_RUNS)
+_LATER_SPELLINGS = str.maketrans({**_spellings(_LATER_RUNS), "ั": "a", "ฦ": "lu", "ҵ": "ts", "ᡃ": ""})
 _OTHER_LETTERS = (
     "ә:a һ:h ӏ: ӕ:ae ҥ:ng ڪ:k ڭ:ng ګ:g څ:ts ځ:dz ږ:zh ڻ:n ؠ:y ำ:am ฤ:ru འ:a ߑ: ߠ:n ߧ:ny ៜ: ᠩ:ng っ: ッ: ʊ:u ɑ:a "
     "ʌ:a ɩ:i ɣ:g ɯ:u ʉ:u ʃ:sh ʒ:zh ȝ:gh ʔ: ʕ: ꞌ: ǀ: ǁ: ǂ: ǃ:"
@@ -85,8 +110,8 @@ _SPELLING_OF_CHARACTER |= dict(pair.split(":") for pair in _OTHER_LETTERS.split(
 _KANA = {"si": "shi", "ti": "chi", "tu": "tsu", "hu": "fu", "zi": "ji", "di": "ji", "du": "zu"}
 _ETHIOPIC_STARTS = {"kx": "h", "x": "h", "hh": "h", "sz": "s", "tz": "ts", "th": "t", "ph": "p", "qh": "q", "dd": "d",
                     "gg": "ng", "cch": "ch", "cc": "ch", "ch": "ch", "c": "ch"}  # fmt: skip
-LATEST_VERSION = 4
-"""Version of the spellings; `xling.text.words.features.FEATURES_VERSION` is the same."""
+LATEST_VERSION = 5
+"""Version of the spellings; the features of words have an earlier one, `xling.text.words.features.FEATURES_VERSION`."""
 
 _SYLLABIC_SCRIPTS = frozenset(("ETHIOPIC", "HIRAGANA", "KATAKANA", "CHEROKEE", "VAI"))
 _FIRST_LETTER_SCRIPTS = frozenset(("GREEK", "ARABIC", "HEBREW", "SYRIAC", "ARMENIAN", "GEORGIAN", "COPTIC"))
@@ -112,10 +137,12 @@ def romanise(word: str, version: int = LATEST_VERSION) -> str:
     """Spell ``word`` in lower-case Latin letters, for example ``merkel`` for ``меркель``; may be empty.
 
     Indic consonants lose their inherent vowel; Arabic and Hebrew letters have none. Version 3 has no tables of
-    characters: Sinhala and Tifinagh were the names of their letters.
+    characters: Sinhala and Tifinagh were the names of their letters. So were Balinese and Javanese in version 4.
     """
     if word.isascii():
         return word
+    if version >= 5:
+        word = word.lower().replace("ꦺꦴ", "ꦵ").translate(_LATER_SPELLINGS)  # e and a are o
     if word[:2] in _GREEK_STARTS:
         word = _GREEK_STARTS[word[:2]] + word[2:]
     spell = _spell_letter if version >= 4 else _spell_letter_by_name
