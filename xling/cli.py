@@ -393,7 +393,8 @@ def execute(name: str, cfg: Any, launch: dict[str, str]) -> Any:
             refuse_slurm_settings(launch)
         before, started_at = closing.state_of(name, cfg), time.monotonic()
         result = run_local(name, cfg, num_workers(launch))
-        closing.note_end(name, cfg, before, time.monotonic() - started_at)
+        if not getattr(result, "exit_code", 0):
+            closing.note_end(name, cfg, before, time.monotonic() - started_at)
         return result
     return load("xling.slurm.launch:submit")(name, cfg, launch["cluster"], slurm_settings(launch))
 

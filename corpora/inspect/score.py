@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from xling.core import languages
+from xling.core.commands.inputs import check_new_file
 from xling.core.errors import UserError
 from xling.core.output.command_result import Answer, Rows
 from xling.core.settings.codes import Lang
@@ -35,7 +36,7 @@ class ScoreConfig:
         unit: ``doc`` scores documents, ``line`` every paragraph separately.
         stages: streaming stages by name, in order; the first that drops a text gives the verdict.
         lm: a language model, directory of `xling corpus lm`: adds the perplexity.
-        out: a TSV file to write; empty prints.
+        out: a TSV file to write; empty prints. An existing one is not replaced.
     """
 
     files: tuple[str, ...]
@@ -50,8 +51,10 @@ def run(cfg: ScoreConfig) -> Answer | Rows:
     """Write one line a text, tab-separated with a header, into ``out``, or return them to be printed.
 
     Raises:
-        UserError: a file is missing, a stage or a language is unknown.
+        UserError: a file is missing, a stage or a language is unknown, or ``out`` exists.
     """
+    if cfg.out:
+        check_new_file(Path(cfg.out))
     table = Rows(_COLUMNS, score(cfg))
     if not cfg.out:
         return table

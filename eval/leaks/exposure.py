@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from xling.core.commands.inputs import check_new_file
 from xling.core.errors import UserError
 from xling.core.output.command_result import Answer
 from xling.core.output.manifest import write_atomic
@@ -37,7 +38,8 @@ class ContaminationConfig:
         run: folder of a run whose predictions are scored on the rows that are not in the corpus.
         corpus: text files (also .jsonl with ``text``), plain or compressed, or folders of them.
         data: folder of the suites' files; default: what XLING_DATA names.
-        out: file of the exposed rows, for ``table.exposure=`` of ``xling eval`` and ``eval rescore``; default: none.
+        out: file of the exposed rows, for ``table.exposure=`` of ``xling eval`` and ``eval rescore``; default: none. An
+            existing one is not replaced.
     """
 
     run: Path
@@ -68,6 +70,8 @@ class Exposure:
 
 def run(cfg: ContaminationConfig) -> Answer:
     """Return the exposed rows by suite, language and side, and the scores with and without them."""
+    if cfg.out:
+        check_new_file(cfg.out)
     data = predictions.data_for(cfg.data, cfg.run)
     files = predictions.files(cfg.run)
     origins = [predictions.read_origin(path) for path in files]

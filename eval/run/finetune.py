@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from xling.core.commands.inputs import STATIC_FILE
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.settings.codes import Lang
@@ -36,7 +37,8 @@ class FinetuneConfig(OwnFiles):
         suite: suite that gives training rows, kind and labels; or own files: ``tags``, ``classes`` or ``pairs``. With
             several, separated by commas, one body learns all of them, each under a head of its own.
         checkpoint: directory of ``xling pretrain``, or of ``xling finetune``: its body is trained on under a new head.
-        out: directory to publish: ``task.pt`` and the vocabulary.
+            Of a static encoder, such as that of ``xling encoder``, the vectors stay; a head is fitted on them.
+        out: directory to publish: ``task.pt`` and the vocabulary, or ``task.safetensors`` and the static encoder.
         data: folder of the suites' files; default: what XLING_DATA names.
         source: language of the training rows.
         train_rows: number of training rows, drawn once; 0 for all.
@@ -70,9 +72,9 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
     data = data_of(cfg.data, [suite.name for suite in chosen])
     check(cfg)
     # Imported after the checks: importing torch takes seconds.
-    from xling.transfer import tune
-    from xling.transfer.backend import EncoderBackend
+    from xling.transfer.backend import trained_system
     from xling.transfer.saved import SavedStates, run_key
+    from xling.transfer.static_system import StaticBackend
 
     settings = replace(cfg, out=Path(), log="none")
     inputs = _inputs(cfg, chosen, data)
@@ -83,12 +85,14 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
     saves = SavedStates(cfg.out, run_key(settings, digests))
     with trackers.shown(cfg.log, cfg.out, settings) as show:
         losses = trackers.Losses(show)
-        system = EncoderBackend(
-            cfg.checkpoint, "pretrained", on_update=losses.tell, saved_states=saves, trains_on=True
-        )
+        system = trained_system(cfg.checkpoint, losses.tell, saves)
         title = f"{cfg.suite}, {system.name}, seed {cfg.fit.seed}"
         trains = [part.train for part in parts]
-        models = system.fit_jointly(chosen, trains, cfg.source, cfg.fit, cfg.alpha, title)
+        models = (
+            [[head] for head in system.fit(chosen[0], trains[0], [], cfg.source, cfg.fit)]
+            if isinstance(system, StaticBackend)
+            else system.fit_jointly(chosen, trains, cfg.source, cfg.fit, cfg.alpha, title)
+        )
         scores = [
             scores_of(system, [epoch[number] for epoch in models], part.suite, part.dev, cfg.source)
             for number, part in enumerate(parts)
@@ -102,7 +106,7 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
     best = select(cfg.select, models, _averages(system.average), {"source-dev": means})
     heads = {part.suite.name: model for part, model in zip(parts, best, strict=True)}
     with manifest.publish(cfg.out, STAGE, settings, inputs) as publication:
-        tune.save_heads(heads, publication.path, cfg.checkpoint, list(best[0].langs))
+        system.save(heads, chosen[0], trains[0], publication.path)
         (publication.path / "log.jsonl").write_text(losses.text(), encoding="utf-8")
         publication.counts |= _counts(parts, scores)
     saves.delete_all()
@@ -189,21 +193,24 @@ def check(cfg: FinetuneConfig) -> None:
         train_suite = training_suite(suite)
         if not train_suite.has(cfg.source, "train", data):
             source_rows(suite, train_suite, cfg.source, data)  # says what is missing
-    model_folder.check_body(cfg.checkpoint, *model_folder.OURS, model_folder.FOREIGN)
+    if not _is_static(cfg):
+        model_folder.check_body(cfg.checkpoint, *model_folder.OURS, model_folder.FOREIGN)
+
+
+def _is_static(cfg: FinetuneConfig) -> bool:
+    return (cfg.checkpoint / STATIC_FILE).is_file()
 
 
 def _check_settings(cfg: FinetuneConfig, chosen: Sequence[Suite]) -> None:
-    """Refuse settings that change nothing for the suites, or that several suites cannot share."""
+    """Refuse settings that change nothing for the suites and the model, or that several suites cannot share."""
     unused.check_fit(cfg, chosen, [cfg.checkpoint])
     if len(chosen) == 1:
         refuse(cfg, "alpha", "several suites", f"for {cfg.suite}")
-        return
-    if cfg.fit.switch:
-        raise UserError(
-            f"fit.switch with several suites, {cfg.suite}",
-            "one suite",
-            "leave fit.switch out, or name one suite",
-        )
+    if _is_static(cfg):
+        refuse(cfg, "log", "an encoder with layers; this one is static", f"for {cfg.suite}")
+    for what, is_given in (("fit.switch", cfg.fit.switch), ("a static encoder", _is_static(cfg))):
+        if is_given and len(chosen) > 1:
+            raise UserError(f"{what} with several suites, {cfg.suite}", "one suite", "name one suite")
 
 
 def _inputs(cfg: FinetuneConfig, chosen: Sequence[Suite], data: Path) -> list[Path]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from xling.core import languages
+from xling.core.commands.inputs import check_new_file
 from xling.core.errors import UserError
 from xling.core.output.command_result import Answer, JsonLines, Rows, as_json, tell
 from xling.core.output.manifest import write_atomic
@@ -23,9 +24,6 @@ from xling.eval.rows.own_columns import LABEL, TAG, Reading
 from xling.eval.rows.own_spans import words_of
 from xling.models.files import model_folder
 
-ROWS_AT_ONCE = 512
-TASK_FILE = "task.pt"
-
 
 @dataclass(frozen=True)
 class PredictConfig:
@@ -36,7 +34,7 @@ class PredictConfig:
         head: the head of a model that was fine-tuned on several suites, by the name of the suite.
         file: texts: a text a line, a table, JSON lines, or a word a line for tags.
         lang: language of the texts.
-        out: file of JSON lines to write; default: standard output.
+        out: file of JSON lines to write; default: standard output. An existing one is not replaced.
         columns: columns of the file, as ``columns.text=tweet`` or ``columns.text=2``.
         header: whether the first line of a table names its columns; auto finds out.
     """
@@ -51,20 +49,23 @@ class PredictConfig:
 
 
 def check(cfg: PredictConfig) -> None:
-    """Check that the model is fine-tuned and the language known, without torch.
+    """Check that the model is fine-tuned, the language known and the output new, without torch.
 
     Raises:
-        UserError: it is not.
+        UserError: one of them is not.
     """
+    if cfg.out:
+        check_new_file(cfg.out)
     languages.get(cfg.lang)
     check_is_tuned(cfg.checkpoint)
-    if content := model_folder.facts(cfg.checkpoint / TASK_FILE):
+    content = model_folder.facts(cfg.checkpoint / model_folder.TASK_FILE)
+    if content or cfg.head:
         model_folder.choose_head(content, cfg.checkpoint, cfg.head)
 
 
 def check_is_tuned(checkpoint: Path) -> None:
     """Raise UserError for a model that ``xling finetune`` has not made."""
-    if not (checkpoint / TASK_FILE).is_file():
+    if not model_folder.has_head(checkpoint):
         raise UserError(
             f"{checkpoint} is not fine-tuned and has no labels to give",
             "a model of xling finetune",
@@ -108,10 +109,10 @@ class Labeller:
 
     def __init__(self, checkpoint: Path, head: str = "") -> None:
         check_is_tuned(checkpoint)
-        from xling.transfer.tune import load_tuned  # imports torch
+        from xling.transfer.backend import load_tuned  # imports torch
 
-        self._tuned = load_tuned(checkpoint, head=head)
-        task = self._tuned.model.task.name
+        self._tuned = load_tuned(checkpoint, head)
+        task = self._tuned.task
         fitting = [kind for kind in KINDS.values() if kind.task == task and kind.own_columns]
         if not fitting:
             raise UserError(f"{checkpoint} is fine-tuned for {task}", "classes, pairs, tags or spans")
@@ -125,7 +126,7 @@ class Labeller:
     @property
     def labels(self) -> tuple[str, ...]:
         """The labels that the model chooses from."""
-        return tuple(self._tuned.model.labels)
+        return self._tuned.labels
 
     def answers(self, rows: Sequence[Mapping[str, Any]], lang: str) -> list[dict[str, Any]]:
         """Return the texts of each row with its answer.
@@ -146,8 +147,10 @@ class Labeller:
 
     def _predicted(self, examples: Sequence[Example], lang: str) -> Iterator[Any]:
         with Progress("predict", len(examples), "rows") as progress:
-            for start in range(0, len(examples), ROWS_AT_ONCE):
-                part = examples[start : start + ROWS_AT_ONCE]
+            num_parts = -(-len(examples) // self._tuned.ROWS_AT_ONCE)
+            for number in range(num_parts):  # of equal size: a static encoder compares the rows of one part
+                start, end = (len(examples) * n // num_parts for n in (number, number + 1))
+                part = examples[start:end]
                 yield from self._tuned.predict(part, lang=lang)
                 progress.update(len(part))
 

@@ -17,7 +17,7 @@ from xling.eval.kinds.similarity import Similarity
 from xling.eval.rows.protocols import PROTOCOLS
 from xling.eval.rows.suite import Suite
 from xling.eval.run.settings import EvalConfig
-from xling.models.files.model_folder import TASK_FILE
+from xling.models.files.model_folder import has_head
 
 WITHOUT_MODEL = ("majority", "ngram", "dictionary")
 _CLASSES, _PAIRS, _TAGS, _WRITING = (
@@ -31,7 +31,7 @@ _OF_ENCODERS = (
     "fit.freeze_embeddings fit.freeze_layers fit.label_smoothing fit.switch fit.layer_decay "
     "fit.unfreeze_epochs fit.l2_start fit.task_adapter fit.layers fit.adversary"
 )
-_OF_DEEP_MODELS = "fit.lr fit.batch_rows fit.max_length fit.precision"
+_OF_DEEP_MODELS = "fit.lr fit.batch_rows fit.max_length fit.precision fit.text_to_text"
 
 
 def check_fit(cfg: Any, suites: Sequence[Suite], checkpoints: Iterable[Path]) -> None:
@@ -100,7 +100,7 @@ def check(cfg: EvalConfig, suites: Sequence[Suite]) -> None:
     folders = [Path(each) for each in _folders(cfg)]
     with_model = [system for system in cfg.systems if system not in WITHOUT_MODEL]
     is_deep = not folders or not all((folder / STATIC_FILE).is_file() for folder in folders)
-    is_ready = folders and all((folder / TASK_FILE).is_file() for folder in folders)
+    is_ready = folders and all(map(has_head, folders))
     protocol = PROTOCOLS[cfg.protocol]
     writes = (
         any(suite.task in _WRITING for suite in suites)

@@ -20,6 +20,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from xling.core.commands.inputs import check_new_file
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
@@ -66,8 +67,7 @@ def seal(cfg: SealConfig) -> Answer:
     Raises:
         UserError: there are no predictions, they cannot be scored, or the file exists.
     """
-    if cfg.out.exists() and not manifest.may_overwrite():
-        raise UserError(f"{cfg.out} exists", fix="another out=, or --overwrite")
+    check_new_file(cfg.out)
     data = predictions.data_for(cfg.data, cfg.run)
     files = predictions.files(cfg.run / "predictions")
     tables = cfg.run / "tables"

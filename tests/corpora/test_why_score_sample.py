@@ -101,6 +101,8 @@ def test_score_by_line_in_any_language(tmp_path: Path) -> None:
     rows = (tmp_path / "scores.tsv").read_text(encoding="utf-8").splitlines()[1:]
     assert [row.split("\t")[0] for row in rows] == ["mixed/0:0", "mixed/0:1"]
     assert [row.split("\t")[4] for row in rows] == ["kept", "kept"]
+    with pytest.raises(UserError, match="overwrite=true"):
+        score.run(cfg)
 
 
 @pytest.mark.parametrize(

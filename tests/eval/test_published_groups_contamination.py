@@ -271,6 +271,8 @@ def test_contamination_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert german.translated == {"0", "1"}
     file = tmp_path / "exposed.json"
     text = re.sub(" +", " ", exposure.run(ContaminationConfig(cfg.out, (corpus,), cfg.data, file)))
+    with pytest.raises(UserError, match="overwrite=true"):
+        exposure.run(ContaminationConfig(cfg.out, (corpus,), cfg.data, file))
     assert "| toy_xnli | en | text_b | 4 | 1 (25.0 %) |" in text
     assert "| toy_xnli | en | any | 4 | 2 (50.0 %) |" in text
     assert "| toy_xnli | de | translation | 4 | 2 (50.0 %) |" in text

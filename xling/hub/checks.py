@@ -70,6 +70,16 @@ def check_export_hf(cfg: ExportConfig) -> None:
             "pooling=mean",
             "leave pooling out",
         )
+    check_no_static_head(cfg.checkpoint)
+
+
+def check_no_static_head(checkpoint: Path) -> None:
+    """Raise UserError for a fine-tuned static encoder, whose head would be lost."""
+    if (checkpoint / inputs.STATIC_TASK_FILE).is_file():
+        raise UserError(
+            f"{checkpoint} is a fine-tuned static encoder, whose head would be lost",
+            "the static encoder that it was fine-tuned from",
+        )
 
 
 def check_export_onnx(cfg: ExportConfig) -> None:

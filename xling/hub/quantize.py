@@ -10,6 +10,7 @@ import torch
 
 from xling.core.errors import UserError
 from xling.core.output import manifest
+from xling.hub.checks import check_no_static_head
 from xling.hub.settings import QuantizeConfig
 from xling.models.files import model_weights
 from xling.models.files.model_folder import INT8, TASK, TASK_FILE
@@ -25,11 +26,12 @@ def run(cfg: QuantizeConfig) -> manifest.Manifest:
     """Quantise the matrices and publish the smaller file.
 
     Raises:
-        UserError: the checkpoint does not exist, or is already in 8 bits.
+        UserError: the checkpoint does not exist, is already in 8 bits, or a fine-tuned static encoder.
     """
     if published := manifest.up_to_date(cfg.out, STAGE, cfg, [cfg.checkpoint]):
         return published
     if is_static_encoder(cfg.checkpoint):
+        check_no_static_head(cfg.checkpoint)
         with manifest.publish(cfg.out, STAGE, cfg, [cfg.checkpoint]) as publication:
             quantize_encoder(cfg.checkpoint, publication.path)
             sizes = [(folder / WEIGHTS_FILE).stat().st_size for folder in (cfg.checkpoint, publication.path)]

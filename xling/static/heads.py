@@ -33,7 +33,7 @@ MAX_VOTERS, VOTE_SHARPNESS = 2000, 40.0
 """Labelled texts that vote on the class of another, and how fast a vote falls with the distance."""
 LOG_NO_VOTES = -1e4
 """Logarithm of the votes for a class that no text has."""
-WARMUP_STEPS = 50
+WARMUP_STEPS, HIDDEN_WIDTH = 50, 384
 _SPACED_MARK = re.compile(r"\s+([.,!?;:)\]])")
 
 
@@ -179,12 +179,12 @@ class NeighbourClassifier:
         return self.classifier.labels
 
     def log_votes(self, texts: Sequence[str]) -> Float32[Tensor, "texts labels"]:
-        """Return the logarithms of the votes for each class, (num_texts, num_labels); zeros for few texts.
+        """Return the logarithms of the votes for each class, (num_texts, num_labels); zeros for few or without texts.
 
         A vote grows exponentially with the similarity of the two texts. The mean over the given texts, of one
         language, is subtracted: some labelled texts are near to all others.
         """
-        if len(texts) < MIN_ROWS_TO_RESCALE:
+        if len(texts) < MIN_ROWS_TO_RESCALE or not self.texts:
             return torch.zeros(len(texts), len(self.labels))
         similarities = match_all(self.encoder, texts, self.texts)
         scaled_similarities = VOTE_SHARPNESS * (similarities - similarities.mean(0))
@@ -258,26 +258,25 @@ def fit_logistic(
     return Classifier(tuple(labels), zeros, ones, net.requires_grad_(False))
 
 
+def hidden_network(num_features: int, num_labels: int) -> nn.Sequential:
+    """Return a network with one hidden layer and dropout, of fresh weights."""
+    first, last = nn.Linear(num_features, HIDDEN_WIDTH), nn.Linear(HIDDEN_WIDTH, num_labels)
+    return nn.Sequential(nn.Dropout(0.2), first, nn.GELU(), nn.Dropout(0.4), last)
+
+
 def fit_network(
     features: Float32[Tensor, "rows features"],
     classes: Sequence[str],
     labels: Sequence[str],
     epochs: int,
     seed: int,
-    width: int = 384,
 ) -> Classifier:
     """Fit a network with one hidden layer and dropout, by AdamW with a rate that falls to zero."""
     torch.manual_seed(seed)
     mean, scale = features.mean(0), features.std(0).clamp_min(1e-3)
     scaled_features = (features - mean) / scale
     targets = torch.tensor([labels.index(name) for name in classes])
-    net = nn.Sequential(
-        nn.Dropout(0.2),
-        nn.Linear(features.shape[1], width),
-        nn.GELU(),
-        nn.Dropout(0.4),
-        nn.Linear(width, len(labels)),
-    )
+    net = hidden_network(features.shape[1], len(labels))
     schedule = WarmupAdamW(net, 1e-3, 0.05, epochs * -(-len(targets) // 64))
     for epoch in range(epochs):
         order = torch.from_numpy(rng("static pairs", seed, epoch).permutation(len(targets)))

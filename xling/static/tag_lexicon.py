@@ -41,13 +41,20 @@ class TagLexicon:
     def __init__(
         self, labels: Sequence[str], texts: Sequence[tuple[Sequence[str], Sequence[str]]] = ()
     ) -> None:
+        self.labels = tuple(labels)
         self._types, self._type_of_label = tag_types_of(labels)
         self._feature_types = [i for i, name in enumerate(self._types) if name != OUTSIDE_TAG]
-        self._row_of_key: dict[str, int] = {}
+        self.row_of_key: dict[str, int] = {}
         self._rows_of_word: dict[str, tuple[int, int]] = {}
         # The last row is that of spellings without a key, -1, and stays zero.
-        self._counts = np.zeros((1, len(self._types)), np.float32)
+        self.counts = np.zeros((1, len(self._types)), np.float32)
         self.add_texts([words for words, _ in texts], [self.shares(tags) for _, tags in texts])
+
+    def restore(self, spellings: Sequence[str], counts: Float32[np.ndarray, "_ types"]) -> None:
+        """Take over the keys of ``row_of_key``, and ``counts``, of a lexicon of the same labels."""
+        self.row_of_key, self.counts = {key: row for row, key in enumerate(spellings)}, counts
+        if counts.shape != (len(self.row_of_key) + 1, len(self._types)):
+            raise ValueError(f"{len(spellings)} spellings have counts of shape {counts.shape}")
 
     @property
     def dim(self) -> int:
@@ -81,13 +88,13 @@ class TagLexicon:
         if not texts:
             return
         rows = np.concatenate([self._lookup_rows(words, add_new=True) for words in texts])
-        counts = np.zeros((len(self._row_of_key) + 1, len(self._types)), np.float32)
-        counts[: len(self._counts) - 1] = self._counts[:-1]
+        counts = np.zeros((len(self.row_of_key) + 1, len(self._types)), np.float32)
+        counts[: len(self.counts) - 1] = self.counts[:-1]
         all_shares = np.concatenate(shares)
         for column in rows.T:
             is_key = column >= 0
             np.add.at(counts, column[is_key], all_shares[is_key])
-        self._counts = counts
+        self.counts = counts
 
     def features(
         self, words: Sequence[str], own_shares: Float32[np.ndarray, "words types"] | None = None
@@ -104,7 +111,7 @@ class TagLexicon:
         """
         spelling_features = []
         for column in self._lookup_rows(words).T:
-            counts = self._counts[column]
+            counts = self.counts[column]
             if own_shares is not None:
                 counts = np.maximum(counts - (column[:, None] == column) @ own_shares, 0)
             spelling_features.append(
@@ -124,8 +131,8 @@ class TagLexicon:
         keys = [f"W{roman}", f"S{consonants}" if len(consonants) >= MIN_CONSONANTS else ""]
         if add_new:
             for key in filter(None, keys):
-                self._row_of_key.setdefault(key, len(self._row_of_key))
-        first, second = (self._row_of_key.get(key, -1) for key in keys)
+                self.row_of_key.setdefault(key, len(self.row_of_key))
+        first, second = (self.row_of_key.get(key, -1) for key in keys)
         if add_new:
             self._rows_of_word[word] = first, second
         return first, second

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from xling.core.sampling import rng
-from xling.static.heads import WarmupAdamW
+from xling.static.heads import NeighbourClassifier, WarmupAdamW
 from xling.static.tag_lexicon import TagLexicon
 from xling.static.tag_projection import OUTSIDE_TAG
 from xling.static.vectors import StaticEncoder
@@ -191,6 +191,14 @@ class TrainedTagger:
                 for row, index in enumerate(batch):
                     scores_by_sentence[index] = scores[row, : len(sentences[index])]
         return scores_by_sentence
+
+
+@dataclass(frozen=True)
+class IntentAndSlotHeads:
+    """The two heads for intents and slots."""
+
+    intent: NeighbourClassifier
+    slots: TrainedTagger
 
 
 def train_tagger(

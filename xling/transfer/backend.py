@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -34,8 +34,8 @@ from xling.transfer.likelihood import MaskedLM
 from xling.transfer.saved import SavedStates
 from xling.transfer.sentence import SentenceHead, read_head, read_settings
 from xling.transfer.settings import TuneConfig
-from xling.transfer.static_system import StaticBackend
-from xling.transfer.task import TASKS, Task, TaskShape
+from xling.transfer.static_system import StaticBackend, TunedStatic
+from xling.transfer.task import TASKS, Task, TaskShape, check_tuned_for
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
@@ -140,28 +140,19 @@ class EncoderBackend:
             self.ckpt, tasks, settings, alpha, lang, title, self._on_update, self._saved_states
         )
 
+    def save(self, heads: Mapping[str, tune.TunedModel], suite: Any, train: Any, out: Path) -> None:
+        """Write fine-tuned models over one encoder, by suite, for `load_tuned`."""
+        tune.save_heads(heads, out, self.ckpt, list(next(iter(heads.values())).langs))
+
     def _load_tuned(self, suite: TaskShape) -> tune.TunedModel:
         """Return the model of `xling finetune`, which is not trained again.
 
         Raises:
             UserError: it was made for another kind of task or other labels.
         """
-        task = _task_of(suite)
-        closed_labels = task.closed_labels(
-            suite, []
-        )  # the set of intents is closed, that of their slots is not
+        closed_labels = _task_of(suite).closed_labels(suite, [])
         tuned = tune.load_tuned(self.ckpt, head=self._head_of(suite, closed_labels))
-        is_same_task = (
-            task.name == tuned.model.task.name and tuned.model.labels[: len(closed_labels)] == closed_labels
-        )
-        has_open_labels = not closed_labels or task.open_labels
-        if not is_same_task or not (has_open_labels or tuned.model.labels == closed_labels):
-            raise UserError(
-                f"{self.ckpt} is fine-tuned for {tuned.model.task.name} with labels {', '.join(tuned.model.labels)}",
-                f"{task.name} with labels {', '.join(closed_labels)}",
-                f"give the pre-trained checkpoint, or one fine-tuned on rows like those of {suite.name}: "
-                f"xling finetune {suite.name} checkpoint={self.ckpt} trains its body on",
-            )
+        check_tuned_for(self.ckpt, tuned.model.task.name, tuned.labels, suite)
         return tuned
 
     def _head_of(self, suite: TaskShape, closed_labels: Sequence[str]) -> str:
@@ -346,6 +337,24 @@ def _task_of(suite: TaskShape) -> Task:
             "see xling eval list",
         )
     return TASKS[suite.task]
+
+
+def trained_system(
+    checkpoint: Path, on_update: tune.OnUpdate, saved_states: SavedStates
+) -> EncoderBackend | StaticBackend:
+    """Return the system that `xling finetune` trains."""
+    if is_static_encoder(checkpoint):
+        return StaticBackend(checkpoint, "pretrained", trains_on=True)
+    return EncoderBackend(checkpoint, "pretrained", False, None, "fp32", False, on_update, saved_states, True)
+
+
+def load_tuned(checkpoint: Path, head: str = "") -> tune.TunedModel | TunedStatic:
+    """Return a model of `xling finetune`, which labels texts; errors as those of `tune.load_tuned`."""
+    return (
+        StaticBackend(checkpoint, "tuned").tuned()
+        if is_static_encoder(checkpoint)
+        else tune.load_tuned(checkpoint, head=head)
+    )
 
 
 def pretrained_system(cfg: Any) -> EncoderBackend | StaticBackend:

@@ -85,7 +85,7 @@ def check_mine(cfg: Any) -> None:
 
 def check_random_control(checkpoint: Path) -> None:
     """Raise UserError where a model is fine-tuned, so that there is no control with random weights."""
-    if (checkpoint / model_folder.TASK_FILE).is_file():
+    if model_folder.has_head(checkpoint):
         raise UserError(
             f"{checkpoint} is fine-tuned: it has no random control, which is trained like the pre-trained model",
             "a pre-trained checkpoint for the system random",

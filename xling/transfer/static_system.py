@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,10 +19,14 @@ from torch import Tensor
 
 from xling.core.errors import UserError
 from xling.core.output import manifest
+from xling.core.output.command_result import tell
 from xling.core.sampling import rng
+from xling.models.files.model_folder import has_head
 from xling.static import encoder_files
+from xling.static.head_files import read_task, save_task
 from xling.static.heads import (
     MAX_VOTERS,
+    MIN_ROWS_TO_RESCALE,
     NeighbourClassifier,
     average_models,
     fit_logistic,
@@ -35,11 +39,12 @@ from xling.static.linked_words import AlignedTranslations
 from xling.static.matching import match_candidates
 from xling.static.tag_lexicon import TagLexicon
 from xling.static.tag_projection import project_tags
-from xling.static.tagger import TrainedTagger, train_tagger
+from xling.static.tagger import IntentAndSlotHeads, train_tagger
 from xling.static.vectors import StaticEncoder, unit_length
 from xling.text.files.word_alignments import AlignedPair, read_word_alignments
+from xling.transfer.checks import check_random_control
 from xling.transfer.encode import LabelledRow, has_probabilities, target_shares
-from xling.transfer.task import TASKS, TaskShape
+from xling.transfer.task import TASKS, TaskShape, check_tuned_for
 from xling.transfer.tasks.classify import Classify
 from xling.transfer.tasks.intent_slots import INTENT_PREFIX, IntentSlots
 from xling.transfer.tasks.pair import Pair
@@ -62,14 +67,6 @@ NUM_SWITCHED_COPIES = 9
 """Copies of the rows of a slot tagger with words in other languages, if ``project`` names linked texts."""
 
 
-@dataclass(frozen=True)
-class IntentAndSlotHeads:
-    """The two heads for intents and slots."""
-
-    intent: NeighbourClassifier
-    slots: TrainedTagger
-
-
 class StaticBackend:
     """A static encoder, or a control with the same shape and a fresh table.
 
@@ -77,11 +74,17 @@ class StaticBackend:
         ckpt: directory of `xling pretrain static`.
         name: name in tables.
         random_init: use a fresh table, as a control.
+        trains_on: whether new heads are fitted on the encoder of a fine-tuned one, in place of answering with its own.
+
+    Raises:
+        UserError: ``ckpt`` does not exist, or it is fine-tuned and the control is requested.
     """
 
-    def __init__(self, ckpt: Path, name: str, random_init: bool = False) -> None:
-        self.name, self.seeded = name, True
+    def __init__(self, ckpt: Path, name: str, random_init: bool = False, trains_on: bool = False) -> None:
+        self.name, self.seeded = name, trains_on or not has_head(ckpt)
         self.digest = manifest.digest(ckpt)
+        if random_init:
+            check_random_control(ckpt)
         self._ckpt, self._random_init = ckpt, random_init
         self._encoder: StaticEncoder | None = None
         self._pair_features: dict[int, Tensor] = {}
@@ -101,10 +104,16 @@ class StaticBackend:
     ) -> list[Any]:
         """Fit candidate heads: for classes one per strength and weight of the votes, else one.
 
+        A fine-tuned encoder has its head already.
+
         Raises:
-            UserError: there is no head for the suite's task, or there are no rows.
+            UserError: there is no head for the suite's task, or there are no rows; or it is fine-tuned for other ones.
         """
         head = _head_for(self, suite)
+        if not self.seeded:
+            tuned = self.tuned()
+            check_tuned_for(self._ckpt, tuned.task, tuned.labels, suite)
+            return [tuned.head]
         if not train:
             raise UserError(f"{suite.name}: no training rows", fix="check the training split")
         labels = TASKS[suite.task].closed_labels(suite, train)
@@ -116,6 +125,17 @@ class StaticBackend:
         if cfg.seed not in self._fitted_heads or self._fitted_heads[cfg.seed][0] != request:
             self._fitted_heads[cfg.seed] = request, head.fit(train, labels, cfg)
         return self._fitted_heads[cfg.seed][1]
+
+    def save(
+        self, heads: Mapping[str, Any], suite: TaskShape, train: Sequence[LabelledRow], out: Path
+    ) -> None:
+        """Write the only head, fitted on the rows of a suite, and a copy of the encoder, for `tuned`."""
+        labels = TASKS[suite.task].closed_labels(suite, train)
+        save_task(out, self._ckpt, suite.task, labels, heads[suite.name])
+
+    def tuned(self) -> TunedStatic:
+        """Return the head that `save` has written; errors are those of `read_task`."""
+        return TunedStatic(self, *read_task(self._ckpt, self.encoder))
 
     def cached_pair_features(self, rows: Sequence[LabelledRow]) -> Float32[Tensor, "pairs features"]:
         """Return the features of pairs of one language, computed once for all seeds."""
@@ -191,11 +211,11 @@ class Head(ABC):
 
     Args:
         backend: the encoder.
-        suite: the suite of the rows.
+        is_iob2: whether tags are spans.
     """
 
-    def __init__(self, backend: StaticBackend, suite: TaskShape) -> None:
-        self.backend, self.suite = backend, suite
+    def __init__(self, backend: StaticBackend, is_iob2: bool = False) -> None:
+        self.backend, self.is_iob2 = backend, is_iob2
 
     @abstractmethod
     def fit(self, train: Sequence[LabelledRow], labels: Sequence[str], cfg: Any) -> list[Any]:
@@ -235,7 +255,13 @@ class ClassHead(Head):
         ]
         weights = VOTE_WEIGHTS if soft_targets is None else SOFT_VOTE_WEIGHTS
         return [
-            NeighbourClassifier(self.backend.encoder, each, *voter_texts_and_classes, weight, voter_shares)
+            NeighbourClassifier(
+                self.backend.encoder,
+                each,
+                *(voter_texts_and_classes if weight else ((), ())),
+                weight,
+                voter_shares,
+            )
             for weight in weights
             for each in classifiers
         ]
@@ -264,7 +290,7 @@ class TagHead(Head):
     def fit(self, train: Sequence[LabelledRow], labels: Sequence[str], cfg: Any) -> list[Any]:
         """Fit a tagger of words; projected tags may add to the rows."""
         sentences, tags = [row.fields["tokens"] for row in train], [row.label for row in train]
-        is_iob2, encoder = bool(self.suite.scheme), self.backend.encoder
+        is_iob2, encoder = self.is_iob2, self.backend.encoder
         lexicon = TagLexicon(labels, _distinct_texts(sentences, tags))
         first_tagger = train_tagger(encoder, lexicon, sentences, tags, labels, cfg.epochs, cfg.seed, is_iob2)
         if not cfg.project:
@@ -340,6 +366,28 @@ HEADS: dict[str, type[Head]] = {
 """Head of each supported task."""
 
 
+@dataclass(frozen=True)
+class TunedStatic:
+    """A head that `xling finetune` has fitted on a static encoder, with the interface of `tune.TunedModel`."""
+
+    ROWS_AT_ONCE: ClassVar[int] = 20_000
+    """Rows of one language are read together: their mean is subtracted, and how common their words are counts."""
+
+    backend: StaticBackend
+    task: str
+    labels: tuple[str, ...]
+    head: Any
+
+    def predict(self, rows: Sequence[LabelledRow], lang: str = "") -> list[Any]:
+        """Return an answer per row, in the form of its label; the rows are of one language, best all of them."""
+        if len(rows) < MIN_ROWS_TO_RESCALE:
+            tell(
+                f"xling: note: {len(rows)} rows are few: a static encoder answers better with "
+                f"{MIN_ROWS_TO_RESCALE} or more of one language at once, since it compares them"
+            )
+        return HEADS[self.task](self.backend).predict(self.head, rows)
+
+
 def _distinct_texts(
     sentences: Sequence[Sequence[str]], tags: Sequence[Sequence[str]]
 ) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -354,4 +402,4 @@ def _head_for(backend: StaticBackend, suite: TaskShape) -> Head:
             f"suites of these tasks: {', '.join(HEADS)}",
             "see xling eval list",
         )
-    return HEADS[suite.task](backend, suite)
+    return HEADS[suite.task](backend, bool(suite.scheme))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from torch import Tensor
 
+from xling.core.errors import UserError
 from xling.core.registry import Registry
 from xling.data.packing import Example
 from xling.transfer.encode import LabelledRow
@@ -118,3 +120,18 @@ class Task:
 
 
 TASKS: Registry[Task] = Registry("task", "xling.transfer.tasks")
+
+
+def check_tuned_for(checkpoint: Path, task: str, labels: tuple[str, ...], suite: TaskShape) -> None:
+    """Raise UserError where a model is fine-tuned for another task than a suite's, or other labels."""
+    # The set of intents is closed, that of their slots is not.
+    wanted, closed_labels = TASKS[suite.task], TASKS[suite.task].closed_labels(suite, [])
+    is_same_task = wanted.name == task and labels[: len(closed_labels)] == closed_labels
+    has_open_labels = not closed_labels or wanted.open_labels
+    if not is_same_task or not (has_open_labels or labels == closed_labels):
+        raise UserError(
+            f"{checkpoint} is fine-tuned for {task} with labels {', '.join(labels)}",
+            f"{wanted.name} with labels {', '.join(closed_labels)}",
+            f"give the pre-trained checkpoint, or one fine-tuned on rows like those of {suite.name}: "
+            f"xling finetune {suite.name} checkpoint={checkpoint} trains its body on",
+        )

@@ -11,7 +11,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -54,11 +54,18 @@ class TunedModel:
         langs: languages that the encoder was trained in, in the order of its language embeddings.
     """
 
+    ROWS_AT_ONCE: ClassVar[int] = 512
+
     model: TaskModel
     processor: Any
     max_length: int
     lang: int = 0
     langs: tuple[str, ...] = ()
+
+    @property
+    def task(self) -> str:
+        """The name of its task."""
+        return self.model.task.name
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -163,9 +170,8 @@ def fine_tune(
             dictionaries that `Switcher` rejects.
     """
     tasks = [TaskRows(task, labels, train)]
-    return [
-        tuned for (tuned,) in fine_tune_jointly(ckpt, tasks, cfg, 1.0, lang, title, on_update, saved_states)
-    ]
+    epochs = fine_tune_jointly(ckpt, tasks, cfg, 1.0, lang, title, on_update, saved_states)
+    return [tuned for (tuned,) in epochs]
 
 
 def fine_tune_jointly(

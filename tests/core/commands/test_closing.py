@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from xling import cli
+from xling import cli, doctor
 from xling.core.commands import closing, pipeline
 from xling.core.commands.pipeline import recipes
 from xling.core.commands.runner import STAGES, load
+from xling.core.commands.table import NAMED_PIPELINES
 from xling.core.settings import schema
 
 
 def test_every_next_command_exists_with_its_settings() -> None:
-    for stage, command in closing.NEXT.items():
+    assert closing.PRINTED["doctor"].split()[1] in NAMED_PIPELINES
+    for stage, command in {**closing.NEXT, **closing.PRINTED, "doctor": "xling doctor"}.items():
         assert stage in STAGES
         words = command.replace("{corpora}", "corpora.sw=x").split(" < ")[0].split()[1:]
         following, rest = cli.find_stage(words)
@@ -95,3 +97,15 @@ def test_the_next_command_of_a_recipe_exists(path: Path) -> None:
     following, rest = cli.find_stage(words)
     names = {key.name for key in schema.keys(load(following.config))}
     assert {word.partition("=")[0] for word in rest if "=" in word} <= names
+
+
+def test_doctor_ends_with_time_and_next_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("XLING_QUIET")
+    monkeypatch.setattr(doctor, "CHECKS", (doctor.memory,))
+    assert re.fullmatch(r"xling doctor: done in [\d.]+ s; next: xling quickstart", run(capsys, "doctor"))
+    broken = lambda cfg: iter([doctor.Finding("disk", doctor.BROKEN, "full")])  # noqa: E731
+    monkeypatch.setattr(doctor, "CHECKS", (broken,))
+    assert cli.main(["doctor"]) == 1
+    assert "next:" not in capsys.readouterr().err

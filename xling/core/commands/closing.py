@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -12,7 +11,7 @@ from xling.core import silence
 from xling.core.output import manifest
 from xling.core.output.command_result import tell
 
-NEXT: Mapping[str, str] = {
+NEXT: dict[str, str] = {
     "toyworld": "xling corpus mono lang={lang} source=text:{out}/mono/{lang}.txt out=runs/{lang}",
     "corpus mono": "xling vocab {corpora} out=runs/vocab",
     "corpus parallel": "xling binarize vocab=VOCAB corpora.LANG=CORPUS pairs.{pair}={out} out=runs/shards",
@@ -30,6 +29,11 @@ NEXT: Mapping[str, str] = {
     **dict.fromkeys(("trim", "quantize"), "xling export hf {out} runs/hf"),
 }
 """Stage -> the command that most people run next; words in capitals are to be filled in."""
+PRINTED: dict[str, str] = {
+    "doctor": "xling quickstart",
+    "predict": "xling eval KIND test.{lang}=FILE checkpoint={checkpoint} out=runs/eval",
+}
+"""The same of stages that print their answer or write one file, in place of a folder with a manifest."""
 
 
 def output_of(stage: str, cfg: Any) -> Path | None:
@@ -63,10 +67,13 @@ def closing_line(stage: str, cfg: Any, before: bytes, seconds: float, following:
     """
     out = output_of(stage, cfg)
     after = state_of(stage, cfg)
-    if out is None or not after:
-        return ""
     following = following or next_command(stage, cfg, out)
     then = f"; next: {following}" if following else ""
+    if stage in PRINTED:
+        what = f"made {out} ({readable_size(out.stat().st_size)})" if out else "done"
+        return f"xling {stage}: {what} in {duration(seconds)}{then}"
+    if out is None or not after:
+        return ""
     if after == before:
         return f"xling {stage}: {out} was finished already, nothing was to do{then}"
     files = json.loads(after)["files"]
@@ -90,9 +97,10 @@ def tell_end() -> None:
         tell(_lines.pop(0))
 
 
-def next_command(stage: str, cfg: Any, out: Path) -> str:
+def next_command(stage: str, cfg: Any, out: Path | None) -> str:
     """Return the command that most people run after a stage, with the names of this run in it; "" for none."""
-    values = {"out": quote(str(out)), "pair": getattr(cfg, "pair", "")}
+    values = {name: quote(str(getattr(cfg, name, ""))) for name in ("lang", "checkpoint", "pair")}
+    values["out"] = quote(str(out))
     if stage == "toyworld":
         values["lang"] = cfg.langs[-1]
     elif stage == "corpus mono":
@@ -104,7 +112,7 @@ def next_command(stage: str, cfg: Any, out: Path) -> str:
             f"corpora.{lang}={quote(','.join(paths))}" for lang, paths in cfg.corpora.items()
         )
     several = stage == "finetune" and "," in cfg.suite
-    return NEXT.get(stage, "").format(**values) + several * " head=SUITE"
+    return (NEXT | PRINTED).get(stage, "").format(**values) + several * " head=SUITE"
 
 
 def duration(seconds: float) -> str:

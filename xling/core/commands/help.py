@@ -25,8 +25,10 @@ COMMON_SETTINGS = ("langs", "alpha", "tokens_per_sample")
 STARTS: tuple[tuple[str, str, str], ...] = (
     ("nothing", "quickstart", "a model and its scores on synthetic text, in minutes"),
     ("text", "corpus mono", "a clean corpus; then vocab, binarize, pretrain"),
-    ("pairs", "corpus parallel", "clean sentence pairs; then align, finetune mt, mine, umt"),
-    ("labels", "eval", "train and score a task in every language; then predict, report"),
+    ("pairs", "encoder", "an encoder of your languages and a page with its score, in minutes"),
+    ("", "corpus parallel", "clean sentence pairs; then align, finetune mt, mine, umt"),
+    ("labels", "eval", "train and score a task in every language; then report"),
+    ("", "finetune", "a model that labels your texts; then predict"),
     ("a model", "import hf", "use it here; then eval, finetune, export hf"),
     ("a cluster", "slurm", "see and steer what runs there: any command with cluster=slurm"),
 )

@@ -22,7 +22,8 @@ from xling.core.output import manifest
 HUB_PREFIX, HUB_IMPORTER = "hf:", "xling.hub.cached:cached_checkpoint"
 MODEL_FILES = ("model.pt", "task.pt")
 """Files of which a checkpoint of ours has one, if it is not static."""
-STATIC_FILE = "static.safetensors"
+STATIC_FILE, STATIC_TASK_FILE = "static.safetensors", "task.safetensors"
+"""Weights of a static encoder, and of the head that `xling finetune` has fitted on it."""
 SENTENCE_TRANSFORMERS_FILE = "modules.json"
 PICKLE_FIRST_BYTE = b"\x80"
 """First byte of a pickle."""
@@ -122,6 +123,13 @@ def check_weights_file(path: Path) -> None:
                     f"{path} is damaged, or not a file of torch",
                     fix="copy it again, or run the stage that makes it",
                 )
+
+
+def check_new_file(out: Path) -> None:
+    """Raise UserError where a file that a command is to write exists already, unless ``overwrite=true`` was given."""
+    if out.is_dir() or (os.path.lexists(out) and not manifest.may_overwrite()):
+        fix = "choose another out=, or replace the file with overwrite=true"
+        raise UserError(f"out={out} exists", "a new file", fix)
 
 
 def check_output_place(out: Path, input_paths: Sequence[Path]) -> None:

@@ -124,6 +124,11 @@ def is_fine_tuned(directory: Path) -> bool:
     return (directory / TASK_FILE).is_file() and not (directory / MODEL_FILE).is_file()
 
 
+def has_head(directory: Path) -> bool:
+    """Return whether a directory holds a fine-tuned model, deep or static."""
+    return any((directory / name).is_file() for name in (TASK_FILE, inputs.STATIC_TASK_FILE))
+
+
 def check_body(directory: Path, *kinds: str) -> dict[str, Any]:
     """Return the facts of a model to start from, as `check_model`, or of a fine-tuned one with any number of heads."""
     if not is_fine_tuned(directory):
@@ -171,7 +176,7 @@ def check_file(path: Path) -> None:
             raise UserError(
                 f"{path.parent} is a static encoder",
                 f"a directory with {path.name}, from `xling pretrain` or `xling finetune`",
-                "use it with `xling eval` or `xling export hf`, or its vectors: docs/guides/own_files.md#predictions",
+                "use it with `xling eval`, `xling finetune` or `xling export hf`: docs/guides/own_files.md",
             )
         fix = f"run `xling {'pretrain' if path.name == MODEL_FILE else 'finetune'}` first"
         raise UserError(f"no checkpoint at {path.parent}", f"a directory with {path.name}", fix)
