@@ -87,10 +87,11 @@ def build(bitext: Path) -> Build:
 @pytest.fixture(scope="session")
 def warm(bitext: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """A training in this process: what it imports, builds and measures once, every fork would make anew."""
+    from tests.objectives.processes import WARM_UP
     from xling.training import train
 
     out = tmp_path_factory.mktemp("warm") / "out"
-    train.run(_recipe(bitext, "mmlm+xlco", out, "train.updates=1", "train.valid_every=1"))
+    train.run(_recipe(bitext, WARM_UP, out, "train.updates=1", "train.valid_every=1"))
 
 
 @pytest.fixture(scope="session")

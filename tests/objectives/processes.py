@@ -23,6 +23,9 @@ from xling.models.optim.adamw import XlingAdamW
 from xling.training import train
 from xling.training.update import Updates
 
+WARM_UP = "mmlm+xlco"
+"""Objectives of a training whose imports and caches the forks share."""
+
 
 def in_processes(world: int, work: Callable[[int], None], fail: bool = False) -> None:
     """Call ``work(rank)`` in forks that find each other as processes of torchrun do; all ``fail`` or none."""
