@@ -391,7 +391,8 @@ def execute(name: str, cfg: Any, launch: dict[str, str]) -> Any:
     if launch["cluster"] == "local" or is_dry:
         if not is_dry:
             refuse_slurm_settings(launch)
-        before, started_at = closing.state_of(name, cfg), time.monotonic()
+        given = getattr(cfg, "out", ""), getattr(cfg, "lang", "")
+        before, started_at = closing.state_of(name, *given), time.monotonic()
         result = run_local(name, cfg, num_workers(launch))
         if not getattr(result, "exit_code", 0):
             closing.note_end(name, cfg, before, time.monotonic() - started_at)
@@ -475,7 +476,8 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False, goal: 
     answers: dict[str, Any] = {}
     last, cfg = list(configs.items())[-1]
     stage = plan.steps[last].stage
-    before, started_at = closing.state_of(stage, cfg), time.monotonic()
+    given = getattr(cfg, "out", ""), getattr(cfg, "lang", "")
+    before, started_at = closing.state_of(stage, *given), time.monotonic()
     for name, result in run_steps(plan, configs, plan.steps_at_once, num_workers(launch)):
         answers[name] = values_of(result) if as_json else None
         if not as_json:

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from slurm_helpers import wait_until
+from slurm_helpers import job_states, wait_until
 from slurm_stages import COUNT, CountConfig
 from test_cluster import expected_count, opened, running_count
 
@@ -23,7 +23,7 @@ from xling.core.settings.config import to_dict
 from xling.slurm import reconcile, submission_decisions, submit
 from xling.slurm.record import Part, Run, StepPlan
 from xling.slurm.resources import Resources
-from xling.slurm.states import JobState, QueueView, job_states
+from xling.slurm.states import JobState, QueueView
 
 LONG = submission_decisions.SILENT_S + 60
 

@@ -36,17 +36,16 @@ PRINTED: dict[str, str] = {
 """The same of stages that print their answer or write one file, in place of a folder with a manifest."""
 
 
-def output_of(stage: str, cfg: Any) -> Path | None:
-    """Return the folder that a stage publishes under its settings, None if it only prints."""
-    out, lang = getattr(cfg, "out", ""), getattr(cfg, "lang", "")
+def output_of(stage: str, out: str | Path | None, lang: str) -> Path | None:
+    """Return the folder that a stage publishes for its settings ``out`` and ``lang``, None if it only prints."""
     if stage == "corpus mono" and not out:
         out = f"runs/mono/{lang}" if "," not in lang else "runs/mono"
     return Path(out) if out else None
 
 
-def state_of(stage: str, cfg: Any) -> bytes:
+def state_of(stage: str, out: str | Path | None, lang: str) -> bytes:
     """Return what tells one publication of a stage's output from another; empty where nothing is published."""
-    folder = _published(out) if (out := output_of(stage, cfg)) else None
+    folder = _published(path) if (path := output_of(stage, out, lang)) else None
     return (folder / manifest.FILE_NAME).read_bytes() if folder else b""
 
 
@@ -65,8 +64,8 @@ def closing_line(stage: str, cfg: Any, before: bytes, seconds: float, following:
         seconds: how long it ran.
         following: the next command, where it is not that of the stage.
     """
-    out = output_of(stage, cfg)
-    after = state_of(stage, cfg)
+    given = getattr(cfg, "out", ""), getattr(cfg, "lang", "")
+    out, after = output_of(stage, *given), state_of(stage, *given)
     following = following or next_command(stage, cfg, out)
     then = f"; next: {following}" if following else ""
     if stage in PRINTED:
