@@ -11,7 +11,6 @@ A site profile is a YAML file, named by ``slurm.profile=`` on the command line o
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 from collections.abc import Mapping
@@ -198,7 +197,7 @@ def _given(key: str, text: str) -> dict[str, Any]:
     except UserError:
         if key.partition(".")[0] not in ("constraint", "sbatch", "srun") and not text.startswith("[ "):
             raise
-        return functools.reduce(lambda value, name: {name: value}, reversed(key.split(".")), text)  # type: ignore[arg-type]
+        return config.nested_value(key, text)
 
 
 def read_site(path: str = "") -> Site:

@@ -57,6 +57,7 @@ def open_packed(path: Path) -> Iterator[ZipFile]:
 def _refuse_seven_bits(archive: ZipFile, path: Path) -> None:
     """Refuse a document whose texts are in an encoding of 7 bits; what is damaged is told where it is read."""
     for name in filter(_MEMBER_OF_TEXT.search, archive.namelist()):
+        # zipfile raises the last two for members with a password and for unknown compressions.
         with suppress(*DAMAGE_ERRORS, RuntimeError, NotImplementedError), archive.open(name) as member:
             head = _TAG.sub(b" ", member.read(_HEAD_BYTES))
             if encoding := seven_bits(head):

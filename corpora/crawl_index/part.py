@@ -154,7 +154,7 @@ class PartReader:
 
         Raises:
             SpentError: a limit is reached.
-            UserError: there is no language column, or the server does not answer as it should.
+            UserError: the index has no language column; the server refuses, cannot be reached, or answers no ranges.
         """
         path = self._folder / f"{name}.npz"
         if sealed.is_good(path):
@@ -227,7 +227,7 @@ class PartReader:
 
         Raises:
             SpentError: a limit is reached.
-            UserError: the server does not answer as it should.
+            UserError: the server refuses, cannot be reached, or answers no ranges.
             DAMAGE: the file is gone, or its bytes are damaged.
         """
         path = self._folder / f"{name}.{group:05d}.{'-'.join(_short(c) for c in columns)}.parquet"

@@ -138,7 +138,9 @@ def inputs_of(stage: str, cfg: Any) -> Iterator[tuple[str, str]]:
 
 def _is_there(path: str, configs: Mapping[str, Any]) -> bool:
     """Return whether a path, a glob or the stem of two files is there, or a step makes it."""
-    return bool(_is_made(path, configs) or Path(path).exists() or glob.glob(path) or glob.glob(f"{path}.*"))  # noqa: PTH207
+    if _is_made(path, configs) or Path(path).exists():
+        return True
+    return bool(glob.glob(path) or glob.glob(f"{path}.*"))  # noqa: PTH207 - also absolute patterns
 
 
 def _is_made(path: Any, configs: Mapping[str, Any]) -> bool:

@@ -215,7 +215,11 @@ def nested(key: str, text: str) -> dict[str, Any]:
             f"{key}={text[:200]} is not YAML: {' '.join(str(error).split())}",
             fix="close its brackets and quotes",
         ) from None
-    value = WrittenList(value, text) if isinstance(value, list) else value
+    return nested_value(key, WrittenList(value, text) if isinstance(value, list) else value)
+
+
+def nested_value(key: str, value: Any) -> dict[str, Any]:
+    """Turn ``a.b`` and a value into ``{"a": {"b": value}}``."""
     for part in reversed(key.split(".")):
         value = {part: value}
     return dict(value)
