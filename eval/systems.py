@@ -24,8 +24,8 @@ class FitConfig(TuningSettings):
     """Settings of fine-tuning in an evaluation.
 
     Args:
-        project: output of ``xling corpus links``: tags of a static encoder's first tagger are projected to
-            the other languages of the links, and a second tagger is trained on both.
+        project: output of ``xling corpus links``: tags of a first tagger are projected to the other languages of the
+            links, and a second tagger is trained on both.
         text_to_text: a model with a decoder writes the name of a class, which counts if it is right in every character
             (mT5, Xue et al. 2021), instead of a head over its encoder.
         precision: precision of the weights in fine-tuning and prediction; ``auto`` is bf16 if the processor

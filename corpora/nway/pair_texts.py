@@ -10,8 +10,10 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
+from xling.core.output.command_result import tell
 from xling.core.progress import Progress
 from xling.core.sampling import rng
 from xling.core.settings.codes import Lang
@@ -66,6 +68,13 @@ def run(cfg: PairsConfig) -> manifest.Manifest:
         if cfg.langs
         else {lang: len(kept_pairs) for lang, kept_pairs in pairs.items() if len(kept_pairs) < cfg.least}
     )
+    unlisted = {lang: len(pairs.pop(lang)) for lang in sorted(pairs.keys() - languages.LANGUAGES.keys())}
+    if unlisted:
+        tell(
+            "xling: left out, since no list of languages has the code: "
+            + ", ".join(f"{lang} ({count:,} pairs)" for lang, count in unlisted.items())
+            + "; to keep one, name its files by another usual code, or by qaa"
+        )
     kept = {lang: kept_pairs for lang, kept_pairs in sorted(pairs.items()) if lang not in few}
     if missing := [lang for lang in cfg.langs or [cfg.source] * (not kept) if lang not in kept]:
         raise UserError(
@@ -87,6 +96,7 @@ def run(cfg: PairsConfig) -> manifest.Manifest:
         publication.counts |= {
             "pairs": {lang: len(kept_pairs) for lang, kept_pairs in kept.items()},
             "langs_with_too_few_pairs": few,
+            "langs_without_a_code": unlisted,
             "dropped": dict(dropped),
         }
     return manifest.read(cfg.out)

@@ -82,7 +82,11 @@ def check_fit(cfg: Any, suites: Sequence[Suite], checkpoints: Iterable[Path]) ->
             tasks & _CLASSES and are_deep,
             "a suite of classes, and an encoder with layers",
         ),
-        ("fit.project", tasks & _TAGS and is_any_static, "a suite of tags, and a static encoder"),
+        (
+            "fit.project",
+            "tag" in tasks or (tasks & _TAGS and is_any_static),
+            "a suite of tags, or one of intents with slots and a static encoder",
+        ),
     ):
         if not holds:
             refuse(cfg, names, needs, where)

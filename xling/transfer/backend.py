@@ -31,6 +31,7 @@ from xling.transfer.encode import BOS, EOS, LabelledRow, encode_pieces
 from xling.transfer.generation.decoder_system import TextGenerator, search_settings
 from xling.transfer.generation.text_to_text import TextToText, as_texts
 from xling.transfer.likelihood import MaskedLM
+from xling.transfer.projection import project_rows
 from xling.transfer.saved import SavedStates
 from xling.transfer.sentence import SentenceHead, read_head, read_settings
 from xling.transfer.settings import TuneConfig
@@ -136,9 +137,23 @@ class EncoderBackend:
             tune.TaskRows(suite.task, _task_of(suite).closed_labels(suite, train), train)
             for suite, train in zip(suites, trains, strict=True)
         ]
+        if cfg.project:
+            tasks = [self._with_projected(each, settings, cfg.project, lang, title) for each in tasks]
         return tune.fine_tune_jointly(
             self.ckpt, tasks, settings, alpha, lang, title, self._on_update, self._saved_states
         )
+
+    def _with_projected(
+        self, task: tune.TaskRows, settings: TuneConfig, links: Path, lang: str, title: str
+    ) -> tune.TaskRows:
+        """Return the rows of a task, for tags with rows of other languages; see `xling.transfer.projection`."""
+        if task.task != "tag":
+            return task
+        ((tagger,),) = tune.fine_tune_jointly(
+            self.ckpt, [task], settings, lang=lang, title=f"{title}, first tagger"
+        )[-1:]
+        added = project_rows(tagger, links, len(task.rows), lang, settings.seed)
+        return task._replace(rows=[*task.rows, *added])
 
     def save(self, heads: Mapping[str, tune.TunedModel], suite: Any, train: Any, out: Path) -> None:
         """Write fine-tuned models over one encoder, by suite, for `load_tuned`."""

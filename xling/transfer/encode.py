@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from xling.data.packing import Example
 
 BOS, EOS, UNK = 0, 2, 3
+IGNORED = ...
+"""In place of the tag of a word from which nothing is learned."""
 PROBABILITIES_FIELD = "probabilities"
 """Optional field of a text with one class that a teacher has labelled: class name -> probability."""
 
@@ -96,18 +98,22 @@ def truncate_pair(
 def encode_tagged(
     processor: Any, name: str, tokens: Sequence[str], tags: Any, labels: Sequence[str], max_length: int
 ) -> list[Example]:
-    """Encode a sentence as windows, with the first sub-token of each word chosen."""
+    """Encode a sentence as windows, with the first sub-token of each word chosen.
+
+    A word with `IGNORED` in place of a tag is not chosen.
+    """
     words = [pieces[: max_length - 2] or [UNK] for pieces in encode_words(processor, tokens)]
-    targets = [label_index(tag, labels) for tag in tags] if tags else [-1] * len(words)
+    targets = [label_index(None if tag is IGNORED else tag, labels) for tag in tags or [None] * len(words)]
     assert len(targets) == len(words), f"row {name}: {len(words)} words but {len(targets)} tags"
     windows: list[Example] = []
     sequence, chosen_positions, chosen_targets = [BOS], [], []  # type: ignore[var-annotated]
-    for word, target in zip(words, targets, strict=True):
+    for index, (word, target) in enumerate(zip(words, targets, strict=True)):
         if len(sequence) + len(word) + 1 > max_length:
             windows.append(make_example([*sequence, EOS], chosen_positions, chosen_targets))
             sequence, chosen_positions, chosen_targets = [BOS], [], []
-        chosen_positions.append(len(sequence))
-        chosen_targets.append(target)
+        if not tags or tags[index] is not IGNORED:
+            chosen_positions.append(len(sequence))
+            chosen_targets.append(target)
         sequence += word
     windows.append(make_example([*sequence, EOS], chosen_positions, chosen_targets))
     return windows

@@ -40,6 +40,18 @@ def rows(folder: Path, pair: str) -> set[tuple[str, ...]]:
     return set(zip(*sides, strict=True))
 
 
+def test_a_code_that_no_list_has_is_left_out_with_a_line(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`xling vocab rows=` would refuse it."""
+    with gzip.open(data / "para_extra" / "many.zzx.gz", "wt", encoding="utf-8") as file:
+        file.write("uno\ndos\n")
+    counts = pair_texts.run(PairsConfig(data, tmp_path / "out", least=2)).counts
+    assert counts["pairs"] == {"fr": 3, "sw": 2}
+    assert counts["langs_without_a_code"] == {"zzx": 2}
+    assert "no list of languages has the code: zzx (2 pairs)" in capsys.readouterr().err
+
+
 def test_pairs_of_every_language_and_what_was_dropped(data: Path, tmp_path: Path) -> None:
     counts = pair_texts.run(PairsConfig(data, tmp_path / "out", least=2)).counts
     assert counts["pairs"] == {"fr": 3, "sw": 2}

@@ -17,7 +17,7 @@ BORROWED_ENDS = ".!?…‼⁇⁈⁉"
 _EAST_ASIAN, _DANDAS, _INDIC_LETTERS = "。！？｡．", "।॥", "\u0900-\u0dff\ua8e0-\ua8ff"
 SENTENCE_ENDS = {
     "Adlm": "؟", "Arab": "؟۔", "Armn": "։", "Bali": "᭚᭛᭞᭟", "Bamu": "꛳꛷", "Beng": f"{_DANDAS}৷", "Cakm": "𑅁𑅂",
-    "Cans": "᙮", "Cham": "꩝꩞꩟", "Cher": "", "Cyrl": "", "Deva": _DANDAS, "Ethi": "።፧፨", "Geor": "჻", "Goth": "",
+    "Cans": "᙮", "Cham": "꩝꩞꩟", "Cher": "", "Copt": "⳹⳾", "Cyrl": "", "Deva": _DANDAS, "Ethi": "።፧፨", "Geor": "჻", "Goth": "",
     "Grek": "\u037e", "Gujr": _DANDAS, "Guru": _DANDAS, "Hans": _EAST_ASIAN, "Hant": _EAST_ASIAN, "Hebr": "׃",
     "Java": "꧈꧉", "Jpan": _EAST_ASIAN, "Khmr": "។៕", "Knda": _DANDAS, "Kore": _EAST_ASIAN, "Lana": "᪨᪩᪪᪫",
     "Laoo": "", "Latn": "", "Lepc": "᰻᰼", "Limb": "᥄᥅", "Mlym": _DANDAS, "Mong": "᠃᠉", "Mtei": "꯫", "Mymr": "။",
@@ -87,8 +87,8 @@ def find_abbreviations(lines: Iterable[str]) -> frozenset[str]:
 
 
 def is_small(char: str) -> bool:
-    """Whether a letter is small in a script whose sentences begin with capitals: not so in Georgian."""
-    return char.islower() and char.title() != char
+    """Whether a letter is small in a script whose sentences begin with capitals: not so in Georgian and Coptic."""
+    return char.islower() and char.title() != char and not "\u2c80" <= char <= "\u2cff"
 
 
 def _ends_sentence(line: str, match: re.Match[str], abbreviations: frozenset[str]) -> bool:

@@ -1,0 +1,72 @@
+"""Training rows in other languages for a tagger: tags that go over from English through word alignments.
+
+A first tagger, trained on the labelled rows, tags one side of text pairs with aligned words; the other side takes the
+tags over, see `xling.static.tag_projection`. A second tagger learns from both. A word without a sure tag is read, but
+not learned from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from xling.core.output.command_result import tell
+from xling.core.sampling import rng
+from xling.static.tag_projection import IGNORED_TAG, project_tags, tag_type
+from xling.text.files.word_alignments import read_word_alignments
+from xling.transfer.encode import IGNORED, LabelledRow, UnlabelledRow
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32
+
+    from xling.transfer.tune import TunedModel
+
+TEXTS_PER_ROW, NAME_TEXTS_PER_ROW = 3.0, 1.0
+"""Most projected texts for each labelled row: of tags, and of names, whose projections are less sure."""
+
+
+def project_rows(tagger: TunedModel, folder: Path, num_rows: int, lang: str, seed: int) -> list[LabelledRow]:
+    """Return rows with projected tags, with `IGNORED` where nothing is learned.
+
+    Args:
+        tagger: first tagger.
+        folder: output of ``xling corpus links``.
+        num_rows: labelled rows; the texts are drawn in proportion to them.
+        lang: language of the first texts of the pairs, and of the labelled rows.
+        seed: of the draw.
+
+    Raises:
+        UserError: the output does not exist.
+    """
+    pairs = read_word_alignments(folder)
+    sources = list(dict.fromkeys(pair.src for pair in pairs))
+    windows = tagger.scores([UnlabelledRow({"tokens": words}) for words in sources], lang=lang)
+    scores = {
+        words: _log_probabilities([logits for _, logits in of_text])
+        for words, of_text in zip(sources, windows, strict=True)
+    }
+    texts = project_tags(pairs, scores, tagger.labels)
+    has_names = any(map(tag_type, tagger.labels))
+    most = int((NAME_TEXTS_PER_ROW if has_names else TEXTS_PER_ROW) * num_rows)
+    chosen = rng("projected rows", seed).permutation(len(texts))[:most]
+    tell(
+        f"xling: {len(chosen):,} of {len(texts):,} texts of {folder} with projected tags beside {num_rows:,} rows"
+    )
+    return [
+        UnlabelledRow(
+            {"tokens": texts[i][0]},
+            tuple(IGNORED if tag == IGNORED_TAG else tag for tag in texts[i][1]),
+            f"projected {i}",
+        )
+        for i in chosen
+    ]
+
+
+def _log_probabilities(
+    logits: Sequence[Float32[np.ndarray, "_ labels"]],
+) -> Float32[np.ndarray, "words labels"]:
+    return torch.from_numpy(np.concatenate(logits)).log_softmax(1).numpy()
