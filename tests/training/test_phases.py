@@ -202,9 +202,11 @@ def test_the_operations_of_an_update_are_those_that_torch_counts() -> None:
     with FlopCounterMode(display=False) as counter:
         total, _ = model.lm_head.loss(model(**sample["net_input"])[:20], target)
         total.backward()
-    assert speed.operations(model, [sample | {"target": target}]) == pytest.approx(
-        counter.get_total_flops(), rel=0.1
-    )
+    predicted = sample | {"target": target, "target_langs": target}
+    assert speed.operations(model, [predicted]) == pytest.approx(counter.get_total_flops(), rel=0.1)
+    # `teach` numbers words in its targets, and its teacher's weights are frozen.
+    taught = {"student": sample | {"target": target}, "teacher": predicted, "target_langs": target}
+    assert speed.operations(model, [taught]) == speed.operations(model, [sample])
     local = EncoderModel(
         EncoderConfig(layers=2, dim=32, heads=2, attention="local:8/global:2", ffn_dim=64), 200
     )

@@ -288,7 +288,7 @@ def _evaluation(
     if kind not in FIT:
         return {**settings, **SEARCH}
     chosen = dict(FIT[kind] if fit is None else fit)
-    if fit is None and has_links and kind in ("tag", "intent_slots"):
+    if has_links and (kind == "tag" or (kind == "intent_slots" and fit is None)):
         chosen["project"] = f"{cfg.out}/links"
     settings |= {"seeds": list(cfg.seeds), "train_rows": num_rows, "fit": chosen}
     return settings | ({"train_split": "dev"} if suite == "xsid" else {})
@@ -330,18 +330,21 @@ def _add_transformer(
         f"core's {product_rate / 1e9:.0f} GFLOP/s",
     )
     models = [f"transformer={plan.models['transformer']}", f"body={cfg.out}/transformer/body"]
+    after = [last, "links"] if "links" in plan.steps else [last]
     for suite in suites:
         num_rows = min(_most_rows(cfg), holdings.num_labels.get(suite, _most_rows(cfg)))
-        common = _evaluation(cfg, suite, kinds[suite], num_rows, False, TRANSFORMER_FIT)
+        common = _evaluation(cfg, suite, kinds[suite], num_rows, "links" in after, TRANSFORMER_FIT)
         settings = {key: value for key, value in common.items() if key != "match"}
         settings |= {"systems": ["pretrained"], "checkpoints": models}
-        plan.steps[f"{suite}_transformer"] = _step(settings, f"{cfg.out}/scores/transformer/{suite}", [last])
+        plan.steps[f"{suite}_transformer"] = _step(settings, f"{cfg.out}/scores/transformer/{suite}", after)
         if kinds[suite] in FIT and suite in holdings.num_labels:
-            _add_labeller(plan, cfg, suite, num_rows, last)
+            _add_labeller(plan, cfg, suite, num_rows, common["fit"], after)
     _add_export(plan, cfg, "transformer", last)
 
 
-def _add_labeller(plan: Plan, cfg: LanguageConfig, suite: str, num_rows: int, after: str) -> None:
+def _add_labeller(
+    plan: Plan, cfg: LanguageConfig, suite: str, num_rows: int, fit: Mapping[str, Any], after: list[str]
+) -> None:
     """Add a model that labels texts, for `xling predict`; tables have the mean of all seeds, it has the first."""
     plan.labellers[suite] = f"{cfg.out}/models/{suite}"
     settings: dict[str, Any] = {
@@ -350,8 +353,8 @@ def _add_labeller(plan: Plan, cfg: LanguageConfig, suite: str, num_rows: int, af
         "out": plan.labellers[suite],
     }
     settings |= {"data": str(cfg.data), "source": cfg.source, "train_rows": num_rows}
-    fit = TRANSFORMER_FIT | {"seed": cfg.seeds[0]}
-    plan.steps[f"{suite}_model"] = {"stage": "finetune", "after": [after], "config": settings | {"fit": fit}}
+    settings["fit"] = {**fit, "seed": cfg.seeds[0]}
+    plan.steps[f"{suite}_model"] = {"stage": "finetune", "after": after, "config": settings}
 
 
 def _training_steps(cfg: LanguageConfig, plan: Plan, holdings: Holdings) -> dict[str, dict[str, Any]]:
