@@ -14,7 +14,7 @@ from xling.text.document import Document, Ledger
 from xling.text.files.compressed import read_lines
 
 
-class _Delimited(LocalFiles):
+class Delimited(LocalFiles):
     """Tables; the column is named or numbered after ``#``, called ``text`` or by the language, or the only one."""
 
     has_fields = True
@@ -28,6 +28,10 @@ class _Delimited(LocalFiles):
         """
         raw_lines = read_lines(self.context.local(shard), ledger, lang=self.context.one_lang)
         lines = (decode(line, ledger).removeprefix("\ufeff") for line in raw_lines)
+        yield from self.documents(lines, shard, ledger)
+
+    def documents(self, lines: Iterator[str], shard: Shard, ledger: Ledger) -> Iterator[Document]:
+        """Yield the documents of a table, given by its lines; errors as those of `read`."""
         uri = f"{self.uri.partition(':')[0]}:{shard.location}"
         rows, (place, *_), width = columns.open_rows(
             lines, uri, self.delimiter, [self.field] if self.field else [], self._guess, ()
@@ -55,7 +59,7 @@ class _Delimited(LocalFiles):
 
 
 @SOURCES.register("csv")
-class Csv(_Delimited):
+class Csv(Delimited):
     """Cells between commas, semicolons, tabs or bars, whichever a file has."""
 
     endings = (".csv",)
@@ -63,7 +67,7 @@ class Csv(_Delimited):
 
 
 @SOURCES.register("tsv")
-class Tsv(_Delimited):
+class Tsv(Delimited):
     """Cells between tabs."""
 
     endings = (".tsv",)

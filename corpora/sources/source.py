@@ -194,14 +194,10 @@ def open_source(uri: str, context: Context) -> Source:
     if not sign and not is_bare(scheme):
         schemes = ", ".join(f"{s}:" for s in sorted(SOURCES))
         likely = next((s for s in sorted(SOURCES) if uri.lower().endswith(SOURCES[s].endings)), "text")
-        end = {"csv": "#COLUMN", "tsv": "#COLUMN"}.get(likely, "/*" if Path(uri).is_dir() else "")
-        raise UserError(f"source {uri!r} has no scheme", schemes, f"for example {likely}:{uri}{end}")
-    if scheme in ("xlsx", "xls", "ods"):
-        raise UserError(
-            f"source {uri!r} is a spreadsheet",
-            "a table in UTF-8, csv:FILE#COLUMN; xling corpus parallel reads xlsx: too",
-            "save the sheet as CSV",
+        end = {"csv": "#COLUMN", "tsv": "#COLUMN", "xlsx": "#COLUMN"}.get(
+            likely, "/*" if Path(uri).is_dir() else ""
         )
+        raise UserError(f"source {uri!r} has no scheme", schemes, f"for example {likely}:{uri}{end}")
     return SOURCES[scheme](uri, rest, context)
 
 
@@ -312,6 +308,10 @@ _ENDINGS = (
     ".epub",
     ".html",
     ".eaf",
+    ".xlsx",
+    ".xlsb",
+    ".xls",
+    ".ods",
 )
 
 

@@ -7,7 +7,7 @@ import io
 import json
 import lzma
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -87,20 +87,28 @@ def docx_of(body: str) -> bytes:
     return packed({"word/document.xml": f"<w:document {WORD}><w:body>{body}</w:body></w:document>"})
 
 
-def xlsx_of(rows: str) -> bytes:
-    """A spreadsheet of one sheet."""
+INLINE = '<c t="inlineStr"><is><t xml:space="preserve">{}</t></is></c>'
+
+
+def xlsx_of(*sheets: Sequence[Sequence[str]]) -> bytes:
+    """A spreadsheet of sheets, each a list of rows."""
     main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
     relation = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
     package = "http://schemas.openxmlformats.org/package/2006"
-    sheets = '<sheets><sheet name="a" sheetId="1" r:id="r1"/></sheets>'
-    target = f'<Relationship Id="r1" Type="{relation}/worksheet" Target="worksheets/sheet1.xml"/>'
     office = f'<Relationship Id="r1" Type="{relation}/officeDocument" Target="xl/workbook.xml"/>'
-    members = {
+    names, targets, members = "", "", {}
+    for n, rows in enumerate(sheets, 1):
+        names += f'<sheet name="s{n}" sheetId="{n}" r:id="r{n}"/>'
+        targets += f'<Relationship Id="r{n}" Type="{relation}/worksheet" Target="worksheets/sheet{n}.xml"/>'
+        cells = "".join(f"<row>{''.join(map(INLINE.format, row))}</row>" for row in rows)
+        members[f"xl/worksheets/sheet{n}.xml"] = (
+            f'<worksheet xmlns="{main}"><sheetData>{cells}</sheetData></worksheet>'
+        )
+    members |= {
         "_rels/.rels": f'<Relationships xmlns="{package}/relationships">{office}</Relationships>',
         "[Content_Types].xml": f'<Types xmlns="{package}/content-types"/>',
-        "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{relation}">{sheets}</workbook>',
-        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships">{target}</Relationships>',
-        "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{main}"><sheetData>{rows}</sheetData></worksheet>',
+        "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{relation}"><sheets>{names}</sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships">{targets}</Relationships>',
     }
     return packed(members)
 
@@ -225,13 +233,22 @@ OF_DOCUMENTS = {
     "warc": Sample("{folder}/a.warc", (PAGE,), {"a.warc": RESPONSE}),
     "wet": Sample("{folder}/a.wet", DOCS, {"a.wet": WET}),
     "wiki": Sample("{folder}/a.xml", ("Nairobi ni mji mkuu wa Kenya.",), {"a.xml": WIKI}),
+    "xlsx": Sample(
+        "{folder}/a.xlsx",
+        ('Habari za "leo"; karibu\nsana', "Mji mkuu"),
+        {
+            "a.xlsx": xlsx_of(
+                [("notes",), ("made by hand",), ("checked",)],
+                [("id", "text"), ("1", 'Habari za "leo"; karibu\nsana'), ("2", "Mji mkuu")],
+            )
+        },
+    ),
 }
 """Scheme of a source of documents -> its sample, in Swahili."""
 
 HEADED = (("en", "sw", ""), *PAIRS)
 ROW = "<w:tr>{}{}</w:tr>"
 CELL = "<w:tc><w:p><w:r><w:t>{}</w:t></w:r></w:p></w:tc>"
-INLINE = '<c t="inlineStr"><is><t>{}</t></is></c>'
 JSON_PAIRS = "".join(json.dumps({"en": src, "sw": tgt}) + "\n" for src, tgt, _ in PAIRS)
 PHRASES = "".join(
     '<phrase><words><word><item type="txt" lang="sw">'
@@ -324,7 +341,7 @@ OF_PAIRS = {
     "xlsx": Sample(
         "{folder}/a.xlsx",
         PAIRS,
-        {"a.xlsx": xlsx_of("".join(f"<row>{''.join(map(INLINE.format, r[:2]))}</row>" for r in HEADED))},
+        {"a.xlsx": xlsx_of([row[:2] for row in HEADED])},
     ),
 }
 """Scheme of a source of pairs -> its sample, in English and Swahili."""

@@ -23,9 +23,9 @@ from tests.corpora.test_sources import page, record, wet
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import digests
-from xling.corpora.common import archive, download, packed_xml, ranges
+from xling.corpora.common import archive, download, packed_xml, ranges, spreadsheets
 from xling.corpora.crawl_index import part, thrift
-from xling.corpora.parallel.sources import PAIR_SOURCES, SourceContext, i18n, po, xlsx
+from xling.corpora.parallel.sources import PAIR_SOURCES, SourceContext, i18n, po
 from xling.corpora.sources import records, text, warc, webpage, wiki
 from xling.hub import source
 from xling.models.files import model_folder
@@ -134,8 +134,12 @@ def office_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def sheets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     uri = pairs_of("xlsx", tmp_path)
-    monkeypatch.setattr(xlsx, "MAX_BYTES", 50)
-    refused(uri, "unpacks to", tmp_path)
+    with zipfile.ZipFile(tmp_path / "a.xlsx", "a", zipfile.ZIP_DEFLATED) as book:
+        book.writestr("xl/media/empty", b" " * 100_000)
+    num_bytes = (tmp_path / "a.xlsx").stat().st_size
+    for limit, said in ((num_bytes, "unpacks to"), (num_bytes - 1, "has over")):
+        monkeypatch.setattr(spreadsheets, "MAX_BYTES", limit)
+        refused(uri, said, tmp_path)
 
 
 def far_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,8 +343,8 @@ HELD: dict[str, Callable[[Path, pytest.MonkeyPatch], None] | str] = {
     "xling.corpora.common.archive.MAX_RATIO": ratio,
     "xling.corpora.common.packed_xml.MAX_TOTAL_BYTES": office,
     "xling.corpora.common.packed_xml.MAX_MEMBER_BYTES": office_text,
-    "xling.corpora.parallel.sources.xlsx.MAX_BYTES": sheets,
-    "xling.corpora.parallel.sources.xlsx.MAX_MEMORY": far_cells,
+    "xling.corpora.common.spreadsheets.MAX_BYTES": sheets,
+    "xling.corpora.common.spreadsheets.MAX_MEMORY": far_cells,
     "xling.corpora.parallel.sources.po.MAX_MESSAGES": messages,
     "xling.corpora.parallel.sources.i18n.MAX_BYTES": texts_of_programs,
     "xling.corpora.parallel.sources.i18n.MAX_KEY_CHARS": nested_keys,

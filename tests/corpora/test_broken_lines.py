@@ -134,7 +134,7 @@ def test_a_table_read_as_text_is_announced(tmp_path: Path, separator: str) -> No
         ("my/a.csv", "for example csv:my/a.csv#COLUMN"),
         ("my/a.docx", "for example docx:my/a.docx$"),
         (".", r"for example text:\./\*"),
-        ("xlsx:a.xlsx#Text", "is a spreadsheet; .*fix: save the sheet as CSV"),
+        ("my/a.xlsx", "for example xlsx:my/a.xlsx#COLUMN"),
     ],
 )
 def test_the_fix_fits_the_file(given: str, said: str) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.corpora.common import columns
+from xling.corpora.common.spreadsheets import Grid
 from xling.corpora.parallel.sources import Row, SourceContext, drop_row
 from xling.corpora.parallel.sources.tables import TableFile, guess_columns
 from xling.text.document import Ledger
 from xling.text.files.compressed import MAX_CELL_BYTES
 
 OTHER_TABLES = "tables without the two columns, which were not read"
-Grid = list[list[str]]
 
 
 class GridFile(TableFile):
