@@ -22,6 +22,7 @@ from xling.eval.kinds.base import KINDS, Example, Kind
 from xling.eval.rows import own_formats
 from xling.eval.rows.own_columns import LABEL, TAG, Reading
 from xling.eval.rows.own_spans import words_of
+from xling.eval.rows.wikiann import without_marks
 from xling.models.files import model_folder
 
 
@@ -87,7 +88,11 @@ def run(cfg: PredictConfig) -> Answer | Rows:
     header = {"auto": None, "true": True, "false": False}[cfg.header]
     table = own_formats.read_table([cfg.file], Reading(labeller.columns, cfg.columns, header))
     tell(f"{cfg.file}: {len(table.rows)} rows; {table.facts}")
-    answers = labeller.answers([row.cells for row in table.rows], cfg.lang)
+    cells = [_with_words(row.cells) for row in table.rows]
+    if "token" in labeller.columns:
+        sentences = without_marks([row["token"] for row in cells], cfg.file)
+        cells = [{**row, "token": words} for row, words in zip(cells, sentences, strict=True)]
+    answers = labeller.answers(cells, cfg.lang)
     records = [{"line": row.lines[0], **answer} for row, answer in zip(table.rows, answers, strict=True)]
     if cfg.out is None:
         return JsonLines(tuple(records[0]), [tuple(record.values()) for record in records])

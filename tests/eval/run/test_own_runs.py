@@ -179,6 +179,13 @@ def test_tags_and_pairs_have_answers_in_the_form_of_their_rows(tmp_path: Path, m
     assert [word for word, _ in words] == ["Amina", "Mwangi"]
     assert [word for word, _ in split] == ["Amina", "(", "Mwangi", ")", "!"]
     assert {tag for _, tag in [*words, *split]} <= {"O", "B-PER", "I-PER"}
+    (tmp_path / "wikiann.txt").write_text("sw:Amina\nsw:lives\n\nsw:Mwangi\nsw:here\n")
+    out = tmp_path / "answers.jsonl"
+    assert cli.main(["predict", str(tagger.path), str(tmp_path / "wikiann.txt"), f"out={out}"]) == 0
+    assert [json.loads(line)["tokens"] for line in out.read_text("utf-8").splitlines()] == [
+        ["Amina", "lives"],
+        ["Mwangi", "here"],
+    ]
     pairs = xling.load(model).finetune(tmp_path / "pairs", pairs=tmp_path / "pairs.tsv", fit=fit)
     assert set(pairs.predict([("a", "b"), {"text_a": "c", "text_b": "d"}])) <= {"same", "different"}
     for wrong in (["a"], [("a", "")], [{"text_a": "x"}]):
