@@ -24,6 +24,7 @@ from xling.core.settings.config import to_dict
 from xling.eval.kinds import nearest_neighbours
 from xling.eval.kinds.base import VectorQuestion
 from xling.eval.kinds.nearest_neighbours import Vectors
+from xling.eval.leaks.training_files import warn_of_training_files
 from xling.eval.rows.own import OwnSuite, labels_of_model, with_own_suite, write_definition
 from xling.eval.rows.protocols import (
     RowsConfig,
@@ -69,8 +70,13 @@ def evaluate_systems(
 
 def with_own_files(cfg: EvalConfig) -> EvalConfig:
     """Return the settings with the suite of their own files, if they name any."""
-    models = [Path(item.rpartition("=")[2]) for item in cfg.checkpoints] or [cfg.checkpoint or Path()]
-    return with_own_suite(cfg, "suites", "test", labels_of_model(models[0]))
+    return with_own_suite(cfg, "suites", "test", labels_of_model([*_models(cfg), Path()][0]))
+
+
+def _models(cfg: EvalConfig) -> list[Path]:
+    """Return the folders of the models under test."""
+    named = [item.rpartition("=")[2] for item in cfg.checkpoints] or [cfg.checkpoint]
+    return [Path(folder) for folder in named if folder]
 
 
 def predict_and_publish(plan: EvalPlan, systems: Sequence[Backend]) -> Answer:
@@ -87,6 +93,10 @@ def predict_and_publish(plan: EvalPlan, systems: Sequence[Backend]) -> Answer:
     jobs = list(planned_jobs(plan, systems))
     silence.doing("reading the rows of all suites")
     _check_rows(plan, jobs)
+    warn_of_training_files(
+        _models(settings),
+        [path for each in plan.targets for t in each for path in t.suite.paths(t.lang, t.split, plan.data)],
+    )
     for job in jobs:
         silence.doing(f"{job.suite.name}, {job.system.name}: loading the model and the rows")
         if not job.suite.task:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -140,7 +141,10 @@ def test_a_model_of_own_files_is_scored_and_labels_texts(
     words = [topics[0], f"checkpoint={tuned}", "systems=pretrained", f"out={tmp_path / 'run'}"]
     assert cli.main(["eval", *words]) == 0
     assert list(scores(tmp_path / "run")) == [("pretrained", "sw")]
-    capsys.readouterr()
+    assert "was trained on" not in capsys.readouterr().err
+    words[0] = f"classes={shutil.copy(train, tmp_path / 'asked.test.tsv')}"
+    assert cli.main(["eval", *words[:-1], f"out={tmp_path / 'leak'}"]) == 0
+    assert f"{tuned} was trained on {tmp_path / 'asked.test.tsv'}, which is scored here" in capsys.readouterr().err
     (tmp_path / "texts.txt").write_text("a goal\n\na vote\n")
     assert cli.main(["predict", str(tuned), str(tmp_path / "texts.txt"), "lang=sw"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
