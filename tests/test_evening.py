@@ -32,7 +32,9 @@ def test_every_step_goes_on_from_the_one_before(words: tuple[str, ...], sides: s
     taught = model.objectives["teach"]
     assert (taught["teacher"], taught["links"], taught["sides"]) == (body, model.init_pieces, sides)
     assert steps["vocab"].rows == steps["shards"].rows == str(steps["pairs"].out)
-    assert steps["tags"].fit.project == steps["links"].out and not {"ntrex", "tatoeba"} & {*steps["links"].sources}
+    assert steps["tags"].fit.project == steps["links"].out and not {"ntrex", "tatoeba"} & {
+        *steps["links"].sources
+    }
     for suites in ("texts", "tags", "pairs_of_texts"):
         assert [each.partition("=")[0] for each in steps[suites].checkpoints] == ["taught", "body", "static"]
 

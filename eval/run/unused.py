@@ -19,6 +19,8 @@ from xling.eval.rows.suite import Suite
 from xling.eval.run.settings import EvalConfig
 from xling.models.files.model_folder import has_head
 
+STATIC_TASKS = ("classify", "pair", "tag", "intent_slots")
+"""Tasks of `xling.transfer.static_system.HEADS`, which imports torch."""
 WITHOUT_MODEL = ("majority", "ngram", "dictionary")
 _CLASSES, _PAIRS, _TAGS, _WRITING = (
     {"classify"},
@@ -43,12 +45,19 @@ def check_fit(cfg: Any, suites: Sequence[Suite], checkpoints: Iterable[Path]) ->
         checkpoints: the models; if none is named, any kind.
 
     Raises:
-        UserError: the first such setting.
+        UserError: the first such setting, or a suite that a model cannot be fine-tuned on.
     """
     tasks, folders = {suite.task for suite in suites}, [Path(path) for path in checkpoints]
     where = f"for {', '.join(suite.name for suite in suites)}"
     is_static = [(folder / STATIC_FILE).is_file() for folder in folders if folder.is_dir()] or [True, False]
     are_deep, is_any_static = not all(is_static), any(is_static)
+    for suite in suites if folders and is_any_static else ():
+        if suite.task not in STATIC_TASKS:
+            raise UserError(
+                f"{suite.name} has rows that a static encoder cannot answer",
+                f"rows of {', '.join(STATIC_TASKS)}",
+                "give an encoder with layers",
+            )
     for names, holds, needs in (
         (
             "fit.freeze",

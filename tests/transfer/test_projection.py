@@ -58,7 +58,8 @@ def links(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_tagger_learns_another_language_from_projected_tags(model: Path, links: Path) -> None:
     train = [
-        Example(str(i), {"tokens": words}, tuple(map(tag, words))) for i, words in enumerate(sentences(120, 1))
+        Example(str(i), {"tokens": words}, tuple(map(tag, words)))
+        for i, words in enumerate(sentences(120, 1))
     ]
     asked = [Example(str(i), {"tokens": other(words)}, None) for i, words in enumerate(sentences(20, 3))]
     gold = [tag_of_other(word) for row in asked for word in row.fields["tokens"]]

@@ -144,7 +144,10 @@ def test_a_model_of_own_files_is_scored_and_labels_texts(
     assert "was trained on" not in capsys.readouterr().err
     words[0] = f"classes={shutil.copy(train, tmp_path / 'asked.test.tsv')}"
     assert cli.main(["eval", *words[:-1], f"out={tmp_path / 'leak'}"]) == 0
-    assert f"{tuned} was trained on {tmp_path / 'asked.test.tsv'}, which is scored here" in capsys.readouterr().err
+    assert (
+        f"{tuned} was trained on {tmp_path / 'asked.test.tsv'}, which is scored here"
+        in capsys.readouterr().err
+    )
     (tmp_path / "texts.txt").write_text("a goal\n\na vote\n")
     assert cli.main(["predict", str(tuned), str(tmp_path / "texts.txt"), "lang=sw"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
