@@ -17,7 +17,7 @@ import torch
 from xling.core.output.command_result import tell
 from xling.core.sampling import rng
 from xling.static.tag_projection import IGNORED_TAG, project_tags, tag_type
-from xling.text.files.word_alignments import read_word_alignments
+from xling.text.files.word_alignments import AlignedPair, read_word_alignments
 from xling.transfer.encode import IGNORED, LabelledRow, UnlabelledRow
 
 if TYPE_CHECKING:
@@ -43,30 +43,35 @@ def project_rows(tagger: TunedModel, folder: Path, num_rows: int, lang: str, see
         UserError: the output does not exist.
     """
     pairs = read_word_alignments(folder)
-    sources = list(dict.fromkeys(pair.src for pair in pairs))
-    windows = tagger.scores([UnlabelledRow({"tokens": words}) for words in sources], lang=lang)
-    scores = {
-        words: _log_probabilities([logits for _, logits in of_text])
-        for words, of_text in zip(sources, windows, strict=True)
-    }
-    texts = project_tags(pairs, scores, tagger.labels)
     has_names = any(map(tag_type, tagger.labels))
     most = int((NAME_TEXTS_PER_ROW if has_names else TEXTS_PER_ROW) * num_rows)
-    chosen = rng("projected rows", seed).permutation(len(texts))[:most]
+    order = rng("projected rows", seed).permutation(len(pairs)).tolist()
+    texts: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
+    num_tagged = 0
+    while len(texts) < most and num_tagged < len(pairs):
+        drawn = [pairs[i] for i in order[num_tagged : num_tagged + most]]
+        texts += project_tags(drawn, _scores(tagger, drawn, lang), tagger.labels)
+        num_tagged += len(drawn)
+    texts = texts[:most]
     tell(
-        f"xling: {len(chosen):,} of {len(texts):,} texts of {folder} with projected tags beside {num_rows:,} rows"
+        f"xling: {len(texts):,} texts with projected tags of {num_tagged:,} pairs in {folder} join {num_rows:,} rows"
     )
     return [
         UnlabelledRow(
-            {"tokens": texts[i][0]},
-            tuple(IGNORED if tag == IGNORED_TAG else tag for tag in texts[i][1]),
-            f"projected {i}",
+            {"tokens": words}, tuple(IGNORED if tag == IGNORED_TAG else tag for tag in tags), f"projected {n}"
         )
-        for i in chosen
+        for n, (words, tags) in enumerate(texts)
     ]
 
 
-def _log_probabilities(
-    logits: Sequence[Float32[np.ndarray, "_ labels"]],
-) -> Float32[np.ndarray, "words labels"]:
-    return torch.from_numpy(np.concatenate(logits)).log_softmax(1).numpy()
+def _scores(
+    tagger: TunedModel, pairs: Sequence[AlignedPair], lang: str
+) -> dict[tuple[str, ...], Float32[np.ndarray, "words labels"]]:
+    """Return the log-probabilities of the labels of each first text."""
+    sources = list(dict.fromkeys(pair.src for pair in pairs))
+    windows = tagger.scores([UnlabelledRow({"tokens": words}) for words in sources], lang=lang)
+    logits = [np.concatenate([part for _, part in of_text]) for of_text in windows]
+    return {
+        words: torch.from_numpy(each).log_softmax(1).numpy()
+        for words, each in zip(sources, logits, strict=True)
+    }
