@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
+from xling.array_types import Float32
 from xling.core import languages
 from xling.core.commands import call, inputs, runner
 from xling.core.errors import UserError
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     import datasets
     import numpy as np
     import polars
-    from jaxtyping import Float32
 
     from xling.eval.scores.score_file import Score
 

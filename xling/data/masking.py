@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xling.array_types import Bool, Int
 from xling.core.errors import UserError
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Int
 
 SPAN_STOP, LONGEST_SPAN = 0.2, 10
 MIN_UNSPACED_SHARE = 0.3

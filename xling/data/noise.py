@@ -10,14 +10,10 @@ al. 2018, section 2.3, and XLM's code (shuffle, drop, blank).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from xling.array_types import Bool, Int
 from xling.data.masking import word_numbers
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Int
 
 EOS, FIRST_PIECE = 2, 4
 LONGEST_WORD = 12  # pieces; longer runs are text written without spaces

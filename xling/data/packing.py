@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
-if TYPE_CHECKING:
-    from jaxtyping import Int64
+from xling.array_types import Int64
 
 Example = dict[str, np.ndarray]
 OPTIONAL_INPUTS = ("langs", "segments", "sees", "shows")

@@ -15,19 +15,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
+from xling.array_types import Shaped
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
 from xling.hub import bart_ids, configs, files, layouts, mbart, unsupported_parts
 from xling.models.generate.decode import BOS, EOS
 from xling.models.network.encoder import PAD
 from xling.models.network.seq2seq import Seq2SeqConfig
-
-if TYPE_CHECKING:
-    from jaxtyping import Shaped
 
 _MBART50_TOKENIZER = "MBart50Tokenizer"
 _EQUAL_SETTINGS = (

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from xling.array_types import Int
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.hub import files, mbart, tokenizer, transformers_wrapper
 from xling.hub.source import read_json, read_optional_json
 from xling.models.generate.decode import BOS, UNK
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
 
 MBART50_LANGS = (
     *mbart.MBART25_LANGS,

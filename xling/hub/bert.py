@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from xling.array_types import Int, Shaped
 from xling.core.errors import UserError
 from xling.core.output.command_result import tell
 from xling.hub import configs, files, layouts, transformers_wrapper
@@ -24,9 +25,6 @@ from xling.hub.source import read_json, read_optional_json
 from xling.models.network.encoder import EncoderConfig
 from xling.text.tokenizers import wordpiece
 from xling.text.vocab import WORDPIECE
-
-if TYPE_CHECKING:
-    from jaxtyping import Int, Shaped
 
 _PREFIXES = ("bert.", "cls.")
 _CLASSES = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "MobileBertTokenizer")

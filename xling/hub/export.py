@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
@@ -16,6 +16,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from xling import compat
+from xling.array_types import Shaped
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import tell
@@ -44,9 +45,6 @@ from xling.models.network.seq2seq import Seq2SeqConfig
 from xling.static.encoder_files import is_static_encoder
 from xling.text import vocab
 from xling.transfer import tune
-
-if TYPE_CHECKING:
-    from jaxtyping import Shaped
 
 WEIGHTS_FILE = "model.safetensors"
 SENTENCE_VECTOR_CLASSES = ("XLMRobertaForMaskedLM", "ModernBertForMaskedLM")

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from xling import compat
+from xling.array_types import Shaped
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
@@ -37,9 +38,6 @@ from xling.models.network.encoder import EncoderConfig, EncoderModel
 from xling.models.network.seq2seq import Seq2SeqConfig, Seq2SeqModel
 from xling.transfer import tune
 from xling.transfer.heads import TaskModel
-
-if TYPE_CHECKING:
-    from jaxtyping import Shaped
 
 MAX_TASK_TOKENS = 512  # sub-tokens that an imported classifier reads at once
 

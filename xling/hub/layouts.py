@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from xling.array_types import Float, Float32, Shaped
 from xling.core.errors import UserError
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Float32, Shaped
 
 TakeWeight = Callable[[str], Tensor]
 

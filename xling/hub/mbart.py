@@ -10,19 +10,17 @@ import re
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from xling.array_types import Int, Shaped
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
 from xling.hub import files, layouts, tokenizer
 from xling.models.network.seq2seq import Seq2SeqConfig
-
-if TYPE_CHECKING:
-    from jaxtyping import Int, Shaped
 
 MBART25_LANGS = (
     "ar_AR", "cs_CZ", "de_DE", "en_XX", "es_XX", "et_EE", "fi_FI", "fr_XX", "gu_IN", "hi_IN", "it_IT", "ja_XX", "kk_KZ",

@@ -7,20 +7,17 @@ Marone et al. 2025 merge the decay phases of three language mixes by TIES.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from xling.array_types import Float
 from xling.core.output import manifest
 from xling.hub import checks
 from xling.hub.settings import MergeConfig
 from xling.models.files import model_weights
 from xling.text import vocab
 from xling.transfer import sentence
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 STAGE = "merge"
 

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
+from xling.array_types import Float32, Shaped
 from xling.core.errors import UserError
 from xling.hub import configs, files, layouts, unsupported_parts
 from xling.hub.source import read_json
 from xling.models import windows
 from xling.models.network.encoder import EncoderConfig
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Shaped
 
 MODEL_TYPE = "modernbert"
 FULL_ATTENTION, SLIDING_ATTENTION = "full_attention", "sliding_attention"

@@ -10,11 +10,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer
 
+from xling.array_types import Float32, Shaped
 from xling.core.errors import UserError
 from xling.hub import configs, tokenizer, transformers_wrapper, unsupported_parts
 from xling.models.files import model_weights
@@ -24,9 +25,6 @@ from xling.text import vocab
 from xling.text.tokenizers import transformers_tokenizer as stored
 from xling.transfer import tune
 from xling.transfer.settings import LAST
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Shaped
 
 LayerNames = Mapping[str, str]
 _TAG_HEAD: LayerNames = {"classifier": "classifier"}

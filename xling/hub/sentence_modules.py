@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from xling.array_types import Shaped
 from xling.core.errors import UserError
 from xling.core.output.command_result import tell
 from xling.hub import source
 
 if TYPE_CHECKING:
-    from jaxtyping import Shaped
     from torch import Tensor
 
 MODULES_FILE, PROMPTS_FILE = "modules.json", "config_sentence_transformers.json"

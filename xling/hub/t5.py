@@ -19,11 +19,12 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from xling.array_types import Int, Shaped
 from xling.core.errors import UserError
 from xling.data.symbols import NUM_SENTINELS, Symbols
 from xling.hub import bart_ids, configs, files, layouts, mbart, tokenizer, unsupported_parts
@@ -32,9 +33,6 @@ from xling.models.generate.decode import EOS
 from xling.models.network.encoder import PAD, is_gated
 from xling.models.network.positions import MAX_DISTANCE, NUM_BUCKETS
 from xling.models.network.seq2seq import Seq2SeqConfig
-
-if TYPE_CHECKING:
-    from jaxtyping import Int, Shaped
 
 ROW_MULTIPLE = 128
 """The number of rows of T5's matrices is a multiple of this; those after the last token are unused."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xling.array_types import Bool, Int
 from xling.data import noise
 from xling.data.packing import Example
 from xling.objectives.base import ObjectiveDataset, objective
@@ -21,9 +21,6 @@ from xling.objectives.contract_facts import Trial
 from xling.objectives.mmlm import word_starts_of
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextDataset, example
 from xling.objectives.settings import DaeConfig
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Int
 
 
 def noisy(

@@ -10,17 +10,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from fairseq.data import FairseqDataset
 
+from xling.array_types import Int, Integer
 from xling.core.sampling import rng
 from xling.data import mixer
 from xling.data.packing import Example, pack
-
-if TYPE_CHECKING:
-    from jaxtyping import Int, Integer
 
 NO_LIMIT = 1 << 62  # tokens or examples of a batch where no limit is given
 WINDOWS_KEPT = 2  # in memory: the loader is one ahead of the training

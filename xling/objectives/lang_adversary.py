@@ -10,11 +10,12 @@ Sources: `xling.models.network.adversary`.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
 
+from xling.array_types import Float, Int
 from xling.data.packing import Example, pack
 from xling.models.network.adversary import Discriminator, losses, reverse_gradient
 from xling.models.network.attention import SequenceRuns
@@ -23,9 +24,6 @@ from xling.objectives.adversary_settings import LangAdversaryConfig
 from xling.objectives.base import BOS, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
 from xling.objectives.seq2seq import Text, TextDataset
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 
 def example(text: Text) -> Example:

@@ -18,10 +18,10 @@ Source: Liu et al. 2020, section 2.2; Lewis et al. 2020, section 2.2; ``Denoisin
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xling.array_types import Bool, Int
 from xling.data import noise
 from xling.data.packing import Example
 from xling.objectives.base import BOS, EOS, ObjectiveDataset, objective
@@ -29,9 +29,6 @@ from xling.objectives.dae import Dae, max_tokens_of
 from xling.objectives.mmlm import word_starts_of
 from xling.objectives.seq2seq import Text, TextDataset, example
 from xling.objectives.settings import MbartConfig
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Int
 
 
 def noisy(

@@ -23,13 +23,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from fairseq.tasks import register_task
 from torch import Tensor
 
+from xling.array_types import Float, Int, Integer
 from xling.core.settings import config, ranges, schedule
 from xling.core.settings.ranges import OneOf, ranged
 from xling.models.distributed import processes
@@ -37,9 +38,6 @@ from xling.objectives import OBJECTIVES, mix_settings
 from xling.objectives.base import Loss, Objective, ObjectiveDataset, XlingTask, for_fairseq
 from xling.objectives.base_settings import TaskConfig
 from xling.objectives.dataset import Stream
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int, Integer
 
 STRETCH = 1024  # batches of a mix that are put in order together
 

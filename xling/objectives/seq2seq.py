@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from xling.array_types import Int, Integer
 from xling.core.errors import UserError
 from xling.core.languages import split_pair
 from xling.core.sampling import alpha_shares
@@ -26,9 +27,6 @@ from xling.objectives.base_settings import TextConfig as TextConfig
 from xling.objectives.dataset import DrawnDataset, Window
 from xling.objectives.pairs import Pair, PairDataset, Side
 from xling.text.files import pair_documents, shards
-
-if TYPE_CHECKING:
-    from jaxtyping import Int, Integer
 
 
 class Text(NamedTuple):

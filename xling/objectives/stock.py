@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
 from fairseq.data import Dictionary, FairseqDataset, data_utils
 
 from xling import compat
+from xling.array_types import Float32, Int
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.data.packing import pack_seq2seq, to_device
@@ -26,9 +27,6 @@ from xling.models.generate.settings import Search
 from xling.objectives.dataset import NO_LIMIT, batches_of
 from xling.objectives.declared import with_decoder
 from xling.text.files import shards
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Int
 
 EOS, PAD = 2, 1
 # Options of fairseq's generation that our search does not have, with the values that ask for nothing.

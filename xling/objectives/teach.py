@@ -21,13 +21,14 @@ from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from xling.array_types import Bool, Float, Int
 from xling.core import languages
 from xling.data.packing import Example, pack
 from xling.models.files import model_weights
@@ -41,9 +42,6 @@ from xling.static.word_links import WordLinks
 from xling.text import vocab
 from xling.text.tokenizers.wordpiece import marked
 from xling.text.words.features import is_unspaced
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
 
 OVERHEAD = 2
 WORD_START = "\u2581"

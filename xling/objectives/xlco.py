@@ -29,7 +29,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -38,6 +38,7 @@ import torch.nn.functional as F
 from fairseq import utils
 from torch import Tensor, nn
 
+from xling.array_types import Float, Float32, Int
 from xling.core.progress import Progress
 from xling.core.sampling import rng
 from xling.data.masking import MaskRule, choose, corrupt
@@ -50,9 +51,6 @@ from xling.objectives.contract_facts import Trial
 from xling.objectives.mmlm import rule_of
 from xling.objectives.pairs import Pair, PairDataset
 from xling.objectives.settings import XlcoConfig
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Float32, Int
 
 OVERHEAD = 2
 RAW, UNIT = 0.25, 0.05  # default temperatures of raw dot products and of cosines

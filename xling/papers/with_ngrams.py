@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from xling.array_types import Float32
 from xling.core.errors import UserError
 from xling.eval.controls.majority_ngrams import NgramControl
 from xling.eval.rows.suite import Example, Suite
 from xling.eval.systems import FitConfig, build
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32
 
 
 class NgramEnsemble:

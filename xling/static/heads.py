@@ -11,19 +11,17 @@ import copy
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from xling.array_types import Bool, Float32
 from xling.core.sampling import rng
 from xling.static.matching import match_all
 from xling.static.vectors import StaticEncoder, unit_length
 from xling.text.words.features import split_tokens
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float32
 
 MATCH_SHARPNESS = 20.0
 MAX_PAIR_WORDS = 60

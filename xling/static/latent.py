@@ -12,7 +12,6 @@ Loan, 11.5).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -20,13 +19,11 @@ import torch.nn.functional as F
 from scipy import sparse
 from torch import Tensor
 
+from xling.array_types import Float32, Int64, UInt32
 from xling.core.progress import Progress
 from xling.core.sampling import rng
 from xling.static.settings import SOURCE_MASS, LatentConfig
 from xling.text.files.nway import RowSet
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Int64, UInt32
 
 MIN_VECTOR_LENGTH = 0.02
 """Smallest vector length used to weight errors."""

@@ -14,20 +14,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from xling.array_types import Bool, Float
 from xling.core.errors import UserError
 from xling.static import encoder_files
 from xling.static.pieces import BYTE_PIECE, FIRST_PIECE_ID, WORD_START
 from xling.text import vocab
 from xling.text.tokenizers import wordpiece
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
 
 NEIGHBOURS, TEMPERATURE, AT_ONCE = 10, 0.1, 512
 """Of WECHSEL: old pieces that a row is mixed from, divisor of their cosines; new pieces computed at a time."""

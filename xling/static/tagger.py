@@ -12,13 +12,13 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from xling.array_types import Bool, Float, Float32, Int64
 from xling.core.sampling import rng
 from xling.static.heads import NeighbourClassifier, WarmupAdamW
 from xling.static.tag_lexicon import TagLexicon
@@ -27,9 +27,6 @@ from xling.static.vectors import StaticEncoder
 from xling.static.word_frequency import NUM_FREQUENCY_FEATURES as NUM_COMMON
 from xling.static.word_frequency import clear_opening_feature, draw_marks, frequency_features
 from xling.text.words.features import is_unspaced
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Float32, Int64
 
 BATCH_WORDS = 2500
 NUM_SHAPE_FEATURES = 30

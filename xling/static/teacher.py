@@ -12,13 +12,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from xling.array_types import Float16, Float32, Int64
 from xling.core.errors import UserError
 from xling.core.output import manifest, sealed
 from xling.core.progress import Progress
@@ -26,9 +26,6 @@ from xling.core.sampling import rng
 from xling.static.settings import TeacherConfig
 from xling.text.encoders import Encoder, open_encoder
 from xling.text.files.nway import kept_texts
-
-if TYPE_CHECKING:
-    from jaxtyping import Float16, Float32, Int64
 
 TEXTS_PER_PART, TEXTS_PER_CALL = 4096, 256
 PCA_TEXTS = 50_000

@@ -16,13 +16,14 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from xling.array_types import Float, Float32, Int, Int64, UInt32
 from xling.core.errors import UserError
 from xling.core.output import manifest, sealed
 from xling.core.progress import Progress
@@ -34,9 +35,6 @@ from xling.static.settings import StaticTraining
 from xling.static.teacher import TeacherVectors, imitation_loss, teacher_files
 from xling.static.vectors import StaticEncoder, learned_weights, unit_length, word_hash
 from xling.text.files.nway import RowSet, open_rows, read_words
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Float32, Int, Int64, UInt32
 
 STAGE = "pretrain static"
 WARMUP_UPDATES = 50

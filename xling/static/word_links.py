@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch.nn.functional as F
 
+from xling.array_types import Float32, Int64
 from xling.static import encoder_files
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Int64
 
 MAX_KEPT = 1 << 26
 """Numbers of the vectors of words in memory; all words are forgotten when there are more."""

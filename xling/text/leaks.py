@@ -17,16 +17,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
+from xling.array_types import Bool, Int64, UInt8, UInt64
 from xling.core.errors import UserError
 from xling.core.output.digests import identity
 from xling.text.words.units import hash_powers, hash_runs, hash_units
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Int64, UInt8, UInt64
 
 FORMAT = "xling-leaks 2"
 FILE_NAME = "leaks.json"

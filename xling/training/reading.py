@@ -16,11 +16,11 @@ import torch
 from fairseq.data.iterators import BufferedIterator
 from torch.utils.data import DataLoader
 
+from xling.array_types import Int
 from xling.objectives.dataset import ObjectiveDataset, Stream, collate_or_empty
 
 if TYPE_CHECKING:
     import numpy as np
-    from jaxtyping import Int
 
 AHEAD = 10  # batches that a thread makes ready
 FEW_FILES = 1024  # of a process at once: the tensors of the batches would take several each

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
+from xling.array_types import Float32
 from xling.core.errors import UserError, unknown
 from xling.core.output import manifest
 from xling.core.output.command_result import tell
@@ -36,9 +37,6 @@ from xling.transfer.sentence import SentenceHead, read_head, read_settings
 from xling.transfer.settings import TuneConfig
 from xling.transfer.static_system import StaticBackend, TunedStatic
 from xling.transfer.task import TASKS, Task, TaskShape, check_tuned_for
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32
 
 POOLINGS = ("mean", "cls", "max")
 BATCH_TOKENS = 8192

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from xling.array_types import Float32, Int
 from xling.core.errors import unknown
 from xling.text.tokenizers import pre_split
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32, Int
-
     from xling.data.packing import Example
 
 BOS, EOS, UNK = 0, 2, 3

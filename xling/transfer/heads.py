@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from xling.array_types import Float, Float32, Int
 from xling.models.network.attention import Attention, SequenceRuns
 from xling.models.network.dropout import dropout
 from xling.models.network.encoder import Encoder
 from xling.transfer.settings import LAST, MIX, PairFeatures, TextFeatures
 from xling.transfer.task import TASKS
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Float32, Int
 
 
 class ScalarMix(nn.Module):

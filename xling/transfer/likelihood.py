@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
+from xling.array_types import Float64
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.data.packing import pack
@@ -20,9 +21,6 @@ from xling.models.files import model_weights
 from xling.text import vocab
 from xling.transfer.encode import BOS, EOS, LabelledRow, encode_pieces
 from xling.transfer.tune import batches_by_tokens
-
-if TYPE_CHECKING:
-    from jaxtyping import Float64
 
 BATCH_TOKENS = 8192
 

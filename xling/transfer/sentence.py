@@ -8,18 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from xling.array_types import Float, Shaped
 from xling.core.errors import UserError
 from xling.models.files.model_folder import SENTENCE_FILE
 from xling.models.files.model_weights import check_finite
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Shaped
 
 
 @dataclass(frozen=True)

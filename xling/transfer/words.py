@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from xling.array_types import Float32
 from xling.models.files import model_weights
 from xling.models.network.encoder import working_dtype
 from xling.static.encoder_files import is_static_encoder
@@ -16,9 +16,6 @@ from xling.text import vocab
 from xling.transfer.backend import EncoderBackend, check_layer, each_states
 from xling.transfer.encode import BOS, EOS, encode_words
 from xling.transfer.static_system import StaticBackend
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32
 
 
 class CheckpointEncoder:

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
+from xling.array_types import Shaped
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.settings.config import from_dict
@@ -38,9 +39,6 @@ from xling.models.network.seq2seq import Seq2SeqConfig, Seq2SeqModel, initialise
 from xling.models.network.transformers_wrapper import SETTINGS_KEY, TransformersModel
 from xling.text.files.shards import NUM_SPECIALS
 from xling.text.vocab import vocab_digest
-
-if TYPE_CHECKING:
-    from jaxtyping import Shaped
 
 AnyModel = TypeVar("AnyModel", bound=EncoderModel)
 TIED = (

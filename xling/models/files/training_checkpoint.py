@@ -36,11 +36,12 @@ import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from xling.array_types import Shaped
 from xling.core.errors import UserError
 from xling.core.output import source_version, unfinished
 from xling.core.output.rerun import differences
@@ -57,9 +58,6 @@ from xling.models.files.checksummed_file import (
     write_checksummed,
 )
 from xling.models.files.sharded_state import ShardedState
-
-if TYPE_CHECKING:
-    from jaxtyping import Shaped
 
 logger = logging.getLogger(__name__)
 FORMAT = 2

@@ -16,13 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from xling.array_types import Bool, Float, Int
 from xling.data.packing import Example, pack
 from xling.data.symbols import Symbols
 from xling.models.generate.settings import Search
@@ -30,9 +31,6 @@ from xling.models.network.attention import SequenceRuns
 from xling.models.network.blocks import sequence_lengths
 from xling.models.network.packed_products import packed_linear, packed_linear_layers
 from xling.models.network.seq2seq import DecoderLayer, Seq2SeqModel
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
 
 BOS, PAD, EOS, UNK = 0, 1, 2, 3
 CACHE_CHUNK_STEPS = 16  # number of steps by which a cache grows

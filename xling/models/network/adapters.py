@@ -12,14 +12,13 @@ adapter adds to the output of the language adapter.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from jaxtyping import Float
+from xling.array_types import Float
 
 LANG_ADAPTER, TASK_ADAPTER = "lang", "task"
 """Names of the adapters of a layer, in order of application."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from xling.array_types import Bool, Float, Int, Int32
 from xling.models.network import local_attention
 from xling.models.network.blocks import BlockLayout, SingleBlockLayout, group_into_blocks, sequence_lengths
 from xling.models.network.dropout import dropout
@@ -23,9 +24,6 @@ from xling.models.network.flexible_attention import (
     is_supported,
 )
 from xling.models.network.rope import Rotation
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int, Int32
 
 SequenceRuns = Sequence[tuple[int, int]]
 

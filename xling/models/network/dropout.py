@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from jaxtyping import Float
+from xling.array_types import Float
 
 _NUM_LEVELS = 1 << 16
 _INTEGER_TYPE = {2: torch.int16, 4: torch.int32, 8: torch.int64}

@@ -16,6 +16,7 @@ from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from xling.array_types import Float, Float32, Int
 from xling.core.precision import has_fast_bfloat16
 from xling.models import parts, windows
 from xling.models.model_setting import ENCODER, Side
@@ -27,9 +28,6 @@ from xling.models.network.padded import causal_states
 from xling.models.network.positions import RelativeBiases, SinusoidalPositions
 from xling.models.network.rope import Rotation, angle_dtype, rotate, rotation_angles
 from xling.models.shape import Shape, plain
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Float32, Int
 
 PAD = 1
 COMPILE_BACKEND, MAX_GRAPHS = "inductor", 64

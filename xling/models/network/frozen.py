@@ -15,20 +15,18 @@ from __future__ import annotations
 
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from xling.array_types import Float, Int
 from xling.core.commands.stage_type import load
 from xling.core.errors import UserError
 from xling.data.packing import cross_runs
 from xling.models.network.attention import Attention, attend
 from xling.models.network.blocks import sequence_lengths
 from xling.models.network.encoder import scale_embeddings
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 BOS = 0
 

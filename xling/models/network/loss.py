@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from jaxtyping import Float, Float32, Int
+from xling.array_types import Float, Float32, Int
 
 CHUNK_BYTES = {"cpu": 512 << 20, "cuda": 1 << 30}
 BLOCK_BYTES = {"cpu": 1 << 20, "cuda": 512 << 20}

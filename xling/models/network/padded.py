@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from xling.array_types import Float, Int
 from xling.data.packing import runs_of
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 
 def causal_states(

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
+from xling.array_types import Float, Int
 from xling.models.network.attention import Attention
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 NUM_BUCKETS, MAX_DISTANCE = 32, 128  # number of buckets and largest distance of relative positions
 NUM_UNUSED_ROWS = 2  # rows of fairseq's table of sines before that of the first position

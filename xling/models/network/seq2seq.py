@@ -19,6 +19,7 @@ from fairseq.models import register_model
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from xling.array_types import Float, Float32, Int
 from xling.models import parts
 from xling.models.model_setting import DECODER
 from xling.models.network import encoder
@@ -37,9 +38,6 @@ from xling.models.network.encoder import (
     scale_embeddings,
 )
 from xling.models.network.loss import linear_cross_entropy
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Float32, Int
 
 CrossSequenceRuns = Sequence[tuple[int, int, int]]
 POOLINGS = ("", "max", "mean")

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from xling.array_types import Float, Int
 from xling.core.commands import extras
 from xling.core.errors import UserError
 from xling.models.network.attention import Attention, SequenceRuns
 from xling.models.network.encoder import EncoderConfig
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 SETTINGS_KEY = "transformers"  # key of the ``config.json`` in a model file
 SIZE_NAMES = {

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from fairseq.dataclass import FairseqDataclass
@@ -15,12 +15,10 @@ from omegaconf import II
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from xling.array_types import Float
 from xling.models.distributed import processes
 from xling.models.distributed.processes import Average
 from xling.models.optim.update_rules import Rules
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 _hooks = WeakTensorKeyDictionary()  # the gradient hook of each parameter, set by its newest optimiser
 

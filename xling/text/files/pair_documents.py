@@ -6,15 +6,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xling.array_types import Int64
 from xling.core.errors import UserError
 from xling.text.files.shards import Shard
-
-if TYPE_CHECKING:
-    from jaxtyping import Int64
 
 
 def path_of(data: Path, pair: str, split: str) -> Path:

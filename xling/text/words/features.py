@@ -14,15 +14,12 @@ import re
 import unicodedata
 import zlib
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xling.array_types import UInt32
 from xling.text.words.han import simplify
 from xling.text.words.romanise import consonants_of, romanise
-
-if TYPE_CHECKING:
-    from jaxtyping import UInt32
 
 FEATURES_VERSION = 4
 """Version of the features. Hashes and vectors of one version cannot be used with those of another.

@@ -13,11 +13,11 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from xling.array_types import Int
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
@@ -36,9 +36,6 @@ from xling.transfer.plans import read_rows
 from xling.transfer.settings import FitConfig, FrozenSide, GenerateConfig
 from xling.transfer.translation.supervised import bleu_and_chrf
 from xling.transfer.translation.translate import Translator
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
 
 STAGE = "finetune generate"
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from xling.array_types import Float, Int64
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.sampling import rng
@@ -28,9 +29,6 @@ from xling.transfer import tune
 from xling.transfer.encode import BOS, EOS, UnlabelledRow, encode_pieces
 from xling.transfer.likelihood import MaskedLM
 from xling.transfer.strategy import STRATEGIES, Start, Strategy
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int64
 
 MASKED = 0.15
 """Share of the sub-words of a text that are masked."""

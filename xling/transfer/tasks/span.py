@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from xling.array_types import Float, Int
 from xling.data.packing import Example
 from xling.transfer.encode import BOS, EOS, UNK, LabelledRow, encode_pieces, make_example, segment_ids
 from xling.transfer.task import TASKS, ScoredWindows, Task
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 MAX_QUESTION_PIECES = 64
 """Maximum sub-tokens of a question (Devlin et al. 2019, their code); at most half of the sequence."""

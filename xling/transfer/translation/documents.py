@@ -12,17 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
+from xling.array_types import Int
 from xling.core.errors import UserError
 from xling.text.tokenizers.bleu_words import bleu_tokeniser
 from xling.transfer.encode import encode_pieces
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
 
 EOS = 2
 NUM_SYMBOLS = 2  # of a block: the language of its source, the end of its target

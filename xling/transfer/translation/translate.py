@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
+from xling.array_types import Int
 from xling.core import languages
 from xling.core.output.command_result import tell
 from xling.core.progress import Progress
@@ -31,9 +32,6 @@ from xling.transfer import checks
 from xling.transfer.encode import encode_pieces
 from xling.transfer.settings import TranslateConfig
 from xling.transfer.translation.documents import DocumentTranslator
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
 
 WORD_START = "\u2581"
 

@@ -12,12 +12,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from xling.array_types import Float, Int
 from xling.core.errors import UserError
 from xling.models.generate.settings import Search
 from xling.objectives.base import FIRST_PIECE
@@ -25,9 +26,6 @@ from xling.objectives.umt import translate
 from xling.text import word_translation
 from xling.transfer.settings import CollapseConfig
 from xling.transfer.translation.supervised import bleu_and_chrf
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 
 @dataclass(frozen=True)
