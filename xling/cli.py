@@ -31,8 +31,6 @@ Every stage takes these words too:
 A stage is imported only when it is called, so a login node never loads torch.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

@@ -3,8 +3,6 @@
 Source: RFC 5646 (BCP 47): language, then script, then region, then variants; POSIX locales for ``@latin``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """The model card, written only from the manifests of a model and of its ancestors."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -14,8 +14,6 @@ Rules of our vocabularies keep the zero-width non-joiner beside some letters and
 character without any rule during these steps.
 """
 
-from __future__ import annotations
-
 import functools
 import struct
 import sys

@@ -1,7 +1,5 @@
 """Upload of an exported model to the Hugging Face Hub: ``xling push``."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

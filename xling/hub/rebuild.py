@@ -1,7 +1,5 @@
 """Reconstruction of a SentencePiece model from ``tokenizer.json``, the only file that transformers 5 and PEFT write."""
 
-from __future__ import annotations
-
 import base64
 import sys
 from collections.abc import Iterator, Mapping

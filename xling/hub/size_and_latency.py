@@ -6,8 +6,6 @@ rounds; of a model the median, the 5th and the 95th percentile over the lines. S
 parameters and buffers as they are computed with; the classifier on top is left out, and so is the LM head.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from dataclasses import asdict, dataclass, replace

@@ -1,7 +1,5 @@
 """Location and cheap checks of a third-party model, before torch is imported."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Fast tokenizers with our ids, built from the vocabulary of a model."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

@@ -6,8 +6,6 @@ is segmented as before: removing others does not improve any segmentation. Sourc
 What You Need".
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterable
 from dataclasses import replace

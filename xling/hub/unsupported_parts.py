@@ -1,7 +1,5 @@
 """Parts of a model that the classes of transformers and fairseq lack, by its shape and head; without torch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path

@@ -3,8 +3,6 @@
 The tokenizer stays as it is, with its id for each of ours, so that every text is cut into the same pieces.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Contents of a data folder for a language: running text, aligned text, and rows of suites."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections import Counter

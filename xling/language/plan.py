@@ -4,8 +4,6 @@ The steps are those of any pipeline (`xling.core.commands.pipeline`): the survey
 can be read, and changed by ``STEP.key=value``. The Transformer's steps are those of ``recipes/evening.yaml``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

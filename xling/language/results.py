@@ -1,7 +1,5 @@
 """Scores of a language's models and controls from their predictions, and the paired differences between two of them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Settings of ``xling language`` and of its report."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

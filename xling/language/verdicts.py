@@ -3,8 +3,6 @@
 Words stand only where the 95 % interval of a paired difference carries them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from xling.language.results import Gain, Result, gain, mean_gain, of_suite

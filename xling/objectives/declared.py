@@ -1,7 +1,5 @@
 """The settings of an objective by its name; torch is imported only for one that does not declare them apart."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import pkgutil

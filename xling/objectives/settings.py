@@ -4,8 +4,6 @@
 derived from them when an objective is registered (`xling.objectives.base.objective`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar

@@ -4,8 +4,6 @@ Colours are CSS classes (``kept``, ``lost``) of `xling.pages.page`, from the Oka
 any colour vision can tell apart; what is lost is hatched as well. Every mark carries its number as a tooltip.
 """
 
-from __future__ import annotations
-
 import html
 import math
 from collections.abc import Mapping, Sequence

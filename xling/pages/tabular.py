@@ -1,7 +1,5 @@
 """A table of texts and numbers as Markdown, CSV, LaTeX or HTML, and the parts that other tables are made of."""
 
-from __future__ import annotations
-
 import csv
 import html
 import io

@@ -5,8 +5,6 @@ bits`` and ``xling eval`` in folders below it. Means are over seeds, with interv
 cells in one column, paired by seed.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

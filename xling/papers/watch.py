@@ -6,8 +6,6 @@ and transfer between languages late, and that the last checkpoint is the best of
 has arrived; here that is the first snapshot with nine tenths of the way from the first to the best one.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ show how the vectors of translations differ from those of the words themselves.
 Source: Qin et al. 2020, CoSDA-ML; there the dictionaries are given.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Settings of ``xling pretrain static``, which load without torch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

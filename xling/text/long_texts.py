@@ -1,7 +1,5 @@
 """Long texts: pieces of a bounded size, cut where a reader would pause, and lists of sentences told from paragraphs."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator, Sequence

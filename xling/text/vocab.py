@@ -4,8 +4,6 @@ Piece ids follow XLM-R: fairseq's four symbols ``<s> <pad> </s> <unk>`` are 0 to
 SentencePiece (which starts with ``<unk> <s> </s>``) is i + 1; ``<mask>`` comes last and is added by the task.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import re

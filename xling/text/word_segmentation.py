@@ -11,8 +11,6 @@ Sources: Kudo 2018, Subword regularization, section 3.2 (the unigram model; trai
 1990 (pointwise mutual information).
 """
 
-from __future__ import annotations
-
 import io
 import math
 import re

@@ -3,8 +3,6 @@
 Task, model, initial weights, frozen and sharded parts, and checks.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import hashlib

@@ -3,8 +3,6 @@
 The training itself makes them again, and those of the objectives and of single weights beside them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Estimated cost of a pre-training run, from its settings and a short warm-up: ``xling pretrain --dry-run``."""
 
-from __future__ import annotations
-
 import resource
 import statistics
 import time

@@ -1,7 +1,5 @@
 """Output of a running training: ``log.jsonl``, and one estimate of the remaining time."""
 
-from __future__ import annotations
-
 import errno
 import json
 import math

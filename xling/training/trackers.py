@@ -6,8 +6,6 @@ beside it, offline unless WANDB_MODE says ``online`` (``wandb sync`` uploads the
 with xling, and neither changes a bit of the result.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import json

@@ -8,8 +8,6 @@ several processes all skip together, since the norm is that of all. A batch that
 ends the run, because the others already wait for its gradients.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

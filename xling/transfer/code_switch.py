@@ -5,8 +5,6 @@ Words are replaced by dictionary translations in several languages, redrawn ever
 Source: Qin et al. 2020 (CoSDA-ML). Tags follow their words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

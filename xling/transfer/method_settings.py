@@ -1,7 +1,5 @@
 """Checks of ``fit.method`` and of a frozen encoder against the other settings of fine-tuning, without torch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from xling.core.errors import UserError

@@ -1,7 +1,5 @@
 """Plans of ``xling finetune mt`` and ``xling umt``, made and checked without torch: training, inputs, test sets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path

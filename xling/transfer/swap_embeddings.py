@@ -9,8 +9,6 @@ Adapters: MAD-X (Pfeiffer et al. 2020), section 3.2. With a frozen body, adapter
 then a task adapter on top of those of L1 (``fit.task_adapter``). Here those of L2 replace those of L1.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ It uses AdamW, linear warm-up and decay, and batches by length without padding, 
 evaluation, not this module, chooses the checkpoint among the epochs.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The closing line of a command: what was made, where, how long it took, and the next command."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from shlex import quote

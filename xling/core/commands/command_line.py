@@ -1,7 +1,5 @@
 """Rebuild the command line for a stage's settings; `config.load` reads it back to the same settings."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping

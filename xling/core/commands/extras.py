@@ -1,7 +1,5 @@
 """Optional packages: the extra of this distribution that brings each one, and the error if one is missing."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 
 from xling.core.errors import UserError

@@ -1,7 +1,5 @@
 """Texts of ``--help``, ``xling recipes`` and ``xling schema``, generated from stages, settings and recipes."""
 
-from __future__ import annotations
-
 import inspect
 import itertools
 import json

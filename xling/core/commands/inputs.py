@@ -1,7 +1,5 @@
 """Check a stage's inputs before heavy imports, and import models from the Hugging Face Hub."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import errno

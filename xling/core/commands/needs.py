@@ -1,7 +1,5 @@
 """Inputs of the steps of a pipeline: checked before the first one runs, and shown by ``xling run NAME --dry-run``."""
 
-from __future__ import annotations
-
 import dataclasses
 import glob
 import json

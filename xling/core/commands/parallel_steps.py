@@ -1,7 +1,5 @@
 """Running the steps of a pipeline on this machine, several at a time where none of them needs another."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping

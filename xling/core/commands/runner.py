@@ -5,8 +5,6 @@ phase with one part. A corpus stage has several phases. The parts of one phase a
 (array elements), and a phase starts when every part of the phase before it has ended (a barrier).
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

@@ -6,8 +6,6 @@ only then the old one is deleted. A process that is killed between the two renam
 the next one that looks at the output puts the new one into place (`restore`).
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

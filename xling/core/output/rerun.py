@@ -4,8 +4,6 @@ Two runs make the same output if their settings and the contents of their inputs
 path, the location of a folder, and the version of xling do not matter.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import fnmatch
 import hashlib

@@ -1,7 +1,5 @@
 """Unfinished outputs: what an interrupted training left beside its ``out=``, made with other settings or data."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

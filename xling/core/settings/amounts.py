@@ -1,7 +1,5 @@
 """Amounts of bytes and of time as people write them: ``20GB``, ``90m``."""
 
-from __future__ import annotations
-
 import re
 
 from xling.core.errors import UserError

@@ -4,8 +4,6 @@ Scalars are read as text and converted by the dataclass's type, so that a langua
 and ``1e-4`` becomes a number. A recipe may hold ``scales: {tiny: {...}}``; ``scale=tiny`` lays that over it.
 """
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import functools

@@ -1,7 +1,5 @@
 """Published model files, read without torch; `xling.models.files.model_weights` reads their weights."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import pickle

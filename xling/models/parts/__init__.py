@@ -9,8 +9,6 @@ The settings are read without torch, so such a file imports torch only inside of
         def attach(self, side: Any, value: Any) -> None: ...
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

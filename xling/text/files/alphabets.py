@@ -1,7 +1,5 @@
 """Find the code page of a text whose language is known: its letters are those of the alphabet of the language."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from xling.core.package_tables import load_table

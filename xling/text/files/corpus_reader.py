@@ -1,7 +1,5 @@
 """Reader of corpora as documents of paragraphs: published corpora, Parquet, or plain text files."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ A file in a legacy encoding is refused even where few of its bytes are not UTF-8
 letter with an accent. A UTF-8 file with damage is read, and its bad bytes are counted.
 """
 
-from __future__ import annotations
-
 import codecs
 import re
 import unicodedata

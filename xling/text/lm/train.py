@@ -4,8 +4,6 @@ SentencePiece (Kudo and Richardson 2018) learns the pieces. The probabilities ar
 estimates: by lmplz if it is installed, else by `xling.text.lm.kneser_ney`, which gives the same model.
 """
 
-from __future__ import annotations
-
 import io
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Which of sacreBLEU's tokenizers splits a text into the words that BLEU counts."""
 
-from __future__ import annotations
-
 import importlib.util
 from functools import cache
 

@@ -6,8 +6,6 @@ stay, because in many scripts vowels are accents. Letters are composed (NFC). A 
 Words are cut up to a length of 1,000 instead of 100, because Thai has no spaces.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path

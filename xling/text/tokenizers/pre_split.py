@@ -4,8 +4,6 @@ Byte-level tokenizers and Gemma's write the space before a word into its first p
 is cut into other pieces. So the words are put together again, and the pieces of the text are given back to the words.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 import unicodedata

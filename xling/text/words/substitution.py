@@ -1,7 +1,5 @@
 """Substitution of words that records the origin of every new word, so that labels can be transferred."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace

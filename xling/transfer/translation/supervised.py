@@ -5,8 +5,6 @@ smoothing, back-translated text beside the genuine), so it resumes exactly after
 are translated and scored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

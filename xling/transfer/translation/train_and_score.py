@@ -1,7 +1,5 @@
 """Shared parts of ``xling finetune mt`` and ``xling umt``: train a translation model, score it, publish it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Mapping

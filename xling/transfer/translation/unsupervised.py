@@ -8,8 +8,6 @@ update. It resumes exactly after a kill. At every validation held-out sentences 
 are read after training.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence
