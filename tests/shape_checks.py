@@ -1,10 +1,11 @@
 """Checks shapes and dtypes while tests run: jaxtyping's annotations by beartype.
 
-In production an annotation such as ``Float[Tensor, "tokens dim"]`` is text that nobody reads: jaxtyping is imported for
-type checkers alone (`xling.array_types`). `install` makes every module of xling that is imported from then on give its functions a decorator
-that reads them. What is checked: arguments and results of every function or method, and the fields of every dataclass
-or named tuple, whose annotation names a type of jaxtyping. A dimension has one size within a call. A check takes about
-50 us, so that of many calls in one test only the first `FIRST` and every `EVERY` th are checked.
+In production an annotation such as ``Float[Tensor, "tokens dim"]`` is text that nobody reads: jaxtyping is imported
+for type checkers alone (`xling.array_types`). `install` makes every module of xling that is imported from then on
+give its functions a decorator that reads them. What is checked: arguments and results of every function or method,
+and the fields of every dataclass or named tuple, whose annotation names a type of jaxtyping. A dimension has one size
+within a call. A check takes about 50 us, so that of many calls in one test only the first `FIRST` and every `EVERY`
+th are checked.
 """
 
 from __future__ import annotations

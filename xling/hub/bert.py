@@ -143,12 +143,7 @@ def _read_other_tokenizer(
     folder: Path, num_rows: int
 ) -> tuple[files.ImportedVocabulary, Int[Tensor, " vocab"]]:
     tokens = transformers_wrapper.load_tokenizer(folder)
-    if max(tokens.order) >= num_rows:
-        raise UserError(
-            f"{folder} has {num_rows} embeddings, and its tokenizer the id {max(tokens.order)}",
-            "weights and tokenizer of one model",
-            "give the tokenizer that the weights were trained with",
-        )
+    files.check_largest_id(tokens.order, num_rows, folder)
     if unused := num_rows - len(tokens.order):
         tell(
             f"xling: {folder}: {unused} of {num_rows} rows of its embeddings belong to no token of its tokenizer"

@@ -114,9 +114,13 @@ def make_converter(
     model = _read_model(cfg.checkpoint)
     has_segments = model.shape.segment_embeddings
     fast_tokenizer = tokenizer.build_for_model(cfg.checkpoint, model.symbols, has_segments)
-    is_seq2seq = isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None
-    convert_encoder = _to_modernbert if unsupported_parts.is_modernbert(model.shape) else _to_xlmr
-    settings, weights = _to_seq2seq(model) if is_seq2seq else convert_encoder(model)
+    if isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None:
+        family: Any = t5 if unsupported_parts.is_t5(model.shape) else bart
+        settings = family.to_hf_config(model.shape, model.symbols)
+        weights = family.to_hf_weights(model.shape, model.state)
+    else:
+        convert = _to_modernbert if unsupported_parts.is_modernbert(model.shape) else _to_xlmr
+        settings, weights = convert(model)
     if (num_pieces := fast_tokenizer.get_vocab_size()) != settings["vocab_size"]:
         raise UserError(
             f"{cfg.checkpoint} has {settings['vocab_size']} embeddings and a vocabulary of {num_pieces}",
@@ -260,14 +264,6 @@ def _to_modernbert(model: ExportedModel) -> tuple[dict[str, Any], dict[str, Tens
     name = unsupported_parts.MODERNBERT_CLASSES[model.task_settings["architectures"][0]]
     settings = modernbert.to_hf_config(model.shape, len(weights[modernbert.TOKEN_EMBEDDINGS]), PAD, BOS, EOS)
     return settings | model.task_settings | {"architectures": [name]}, weights
-
-
-def _to_seq2seq(model: ExportedModel) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return config.json and weights for the class of BART's or T5's family that fits."""
-    assert isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None
-    if unsupported_parts.is_t5(model.shape):
-        return t5.to_hf_config(model.shape, model.symbols), t5.to_hf_weights(model.shape, model.state)
-    return bart.to_hf_config(model.shape, model.symbols), bart.to_hf_weights(model.shape, model.state)
 
 
 def _generation_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from xling.hub import (
     transformers_wrapper,
 )
 from xling.hub.settings import ImportConfig
-from xling.hub.source import ModelSource, find_and_check
+from xling.hub.source import WRAPPED_TYPES, ModelSource, find_and_check
 from xling.models.files import model_weights
 from xling.models.files.model_folder import ENCODER, SEQ2SEQ
 from xling.models.network.encoder import EncoderConfig, EncoderModel
@@ -69,7 +69,7 @@ def run_hf(cfg: ImportConfig, source: ModelSource | None = None) -> manifest.Man
             has code in it.
     """
     source = source or find_and_check(cfg)
-    if source.model_type in transformers_wrapper.WRAPPED_TYPES:
+    if source.model_type in WRAPPED_TYPES:
         with files.explain_file_errors(source.folder):
             state = files.read_hf_weights(source.folder, cfg.allow_pickle)
         return publish_transformers_encoder(

@@ -24,7 +24,6 @@ from xling.models.network.transformers_wrapper import SETTINGS_KEY, Transformers
 from xling.text import vocab
 from xling.text.tokenizers import transformers_tokenizer as stored
 from xling.transfer import tune
-from xling.transfer.settings import LAST
 
 LayerNames = Mapping[str, str]
 _TAG_HEAD: LayerNames = {"classifier": "classifier"}
@@ -144,16 +143,12 @@ def _read_task_model(directory: Path) -> NativeModel:
     settings: dict[str, Any] = dict(model.encoder.settings)
     transformers_type = TRANSFORMERS_TYPES[settings["model_type"]]
     class_suffix = unsupported_parts.HEAD_CLASSES.get(model.task.name, "").removeprefix("XLMRoberta")
-    problem = ""
-    if model.features != "cls":
-        problem = f"the {model.features} features (fit.{'text' if model.task.one_text else 'pair'}_features)"
-    elif model.layers != LAST:
-        problem = f"a head on other states than the last layer's (fit.layers={model.layers})"
-    elif class_suffix not in transformers_type.heads:
-        problem = f"a head for {model.task.name} as here"
-    if problem:
+    problems = unsupported_parts.unsupported_head_parts(model.task.name, model.features, model.layers)
+    if not problems and class_suffix not in transformers_type.heads:
+        problems = [f"a head for {model.task.name} as here"]
+    if problems:
         raise UserError(
-            f"{directory} has {problem}, which {transformers_type.class_prefix}'s classes cannot express",
+            f"{directory} has {problems[0]}, which {transformers_type.class_prefix}'s classes cannot express",
             ", ".join(f"{transformers_type.class_prefix}{name}" for name in transformers_type.heads),
             "keep using this one with xling, or fine-tune another model",
         )

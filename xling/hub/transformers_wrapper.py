@@ -19,14 +19,13 @@ from torch import Tensor
 from xling.array_types import Shaped
 from xling.core.commands import extras
 from xling.core.errors import UserError
-from xling.hub import files, source
+from xling.hub import files
 from xling.models.files import model_weights
 from xling.models.files.model_folder import FOREIGN
 from xling.models.network.transformers_wrapper import SETTINGS_KEY, TransformersModel
 from xling.text import vocab
 from xling.text.tokenizers import transformers_tokenizer
 
-WRAPPED_TYPES = source.WRAPPED_TYPES
 WEIGHT_PREFIXES = ("roberta.", "distilbert.", "electra.", "deberta.", "mpnet.", "model.", "transformer.")
 EMBEDDING_NAMES = ("embeddings.word_embeddings.weight", "embeddings.weight")  # the second in XLM
 EXPORT_KEY, REST_KEY, UNUSED_ROWS_KEY, PREFIX_KEY = "kept", "rest", "unread", "prefix"

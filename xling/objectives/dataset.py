@@ -58,7 +58,7 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
 
     def num_tokens(self, index: int) -> int:
         """Return the tokens of one example, for batching."""
-        return int(self.sizes[index])
+        return self.size(index)
 
     def num_tokens_vec(self, indices: Int[np.ndarray, " chosen"]) -> Integer[np.ndarray, " chosen"]:
         """Return the tokens of examples, for batching."""
@@ -79,10 +79,16 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
         max_sentences: int | None = None,
         required_batch_size_multiple: int = 1,
     ) -> list[Int[np.ndarray, " _"]]:
-        """Divide ordered indices into batches of at most ``max_tokens`` real tokens, in the epoch's random order."""
-        batches = batches_of(self.sizes[indices], indices, max_tokens or NO_LIMIT, max_sentences or NO_LIMIT)
-        order = rng(self.seed, "batches", self.epoch).permutation(len(batches))
-        return [batches[i] for i in order]
+        """Return the batches of the epoch, window by window.
+
+        Args:
+            indices: all of the epoch, as `ordered_indices` gives them.
+            max_tokens: most real tokens of a batch.
+            max_sentences: most examples of a batch.
+            required_batch_size_multiple: ignored.
+        """
+        assert len(indices) == len(self), "batches are made of whole windows"
+        return [batch for _, batches in self.windows(max_tokens, max_sentences) for batch in batches]
 
     def windows(
         self, max_tokens: int | None, max_sentences: int | None = None, state: Any = None
@@ -94,7 +100,9 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
             max_sentences: most examples of a batch.
             state: state of the first window, None for the start of the epoch; plain values for a checkpoint.
         """
-        yield None, self.batch_by_size(self.ordered_indices(), max_tokens, max_sentences)
+        indices = self.ordered_indices()
+        batches = batches_of(self.sizes[indices], indices, max_tokens or NO_LIMIT, max_sentences or NO_LIMIT)
+        yield None, [batches[i] for i in rng(self.seed, "batches", self.epoch).permutation(len(batches))]
 
     def expected_batches(self, max_tokens: int | None, max_sentences: int | None = None) -> int:
         """Return the batches of the epoch; where several windows make it, about that many."""
@@ -275,10 +283,6 @@ class DrawnDataset(ObjectiveDataset):
         number, at = self.locate(int(index))
         return int(self.window(number).sizes[at])
 
-    def num_tokens(self, index: int) -> int:
-        """Return the tokens of one example, for batching."""
-        return self.size(index)
-
     def ordered_indices(self) -> Int[np.ndarray, " examples"]:
         """Return the indices of each window sorted by length, equal lengths in the epoch's random order."""
         return np.concatenate([self._sorted_indices(number) for number in range(self._order.num_windows)])
@@ -297,24 +301,6 @@ class DrawnDataset(ObjectiveDataset):
             mixed = [cut[i] for i in rng(*key).permutation(len(cut))]
             window.batches[limits] = self.arranged(mixed)
         return window.batches[limits]
-
-    def batch_by_size(
-        self,
-        indices: Int[np.ndarray, " examples"],
-        max_tokens: int | None = None,
-        max_sentences: int | None = None,
-        required_batch_size_multiple: int = 1,
-    ) -> list[Int[np.ndarray, " _"]]:
-        """Return the batches of the epoch, window by window.
-
-        Args:
-            indices: all of the epoch, as `ordered_indices` gives them.
-            max_tokens: most real tokens of a batch.
-            max_sentences: most examples of a batch.
-            required_batch_size_multiple: ignored.
-        """
-        assert len(indices) == len(self), "batches are made of whole windows"
-        return [batch for _, batches in self.windows(max_tokens, max_sentences) for batch in batches]
 
     def windows(
         self, max_tokens: int | None, max_sentences: int | None = None, state: Any = None

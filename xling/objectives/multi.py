@@ -165,10 +165,6 @@ class MultiDataset(ObjectiveDataset):
         part = int(np.searchsorted(self._offsets, index, side="right")) - 1
         return list(self._parts.values())[part][0].size(index - int(self._offsets[part]))
 
-    def num_tokens(self, index: int) -> int:
-        """Return the tokens of one example, for batching."""
-        return self.size(index)
-
     def __getitem__(self, index: int) -> Any:
         part = int(np.searchsorted(self._offsets, index, side="right")) - 1
         name = list(self._parts)[part]
@@ -177,16 +173,6 @@ class MultiDataset(ObjectiveDataset):
     def ordered_indices(self) -> Int[np.ndarray, " examples"]:
         """Return all indices; every part orders its own."""
         return np.arange(len(self))
-
-    def batch_by_size(
-        self,
-        indices: Int[np.ndarray, " examples"],
-        max_tokens: int | None = None,
-        max_sentences: int | None = None,
-        required_batch_size_multiple: int = 1,
-    ) -> list[Int[np.ndarray, " _"]]:
-        """Return the batches of the whole epoch; ``indices`` are all."""
-        return [batch for _, batches in self.windows(max_tokens, max_sentences) for batch in batches]
 
     def windows(
         self, max_tokens: int | None, max_sentences: int | None = None, state: Any = None

@@ -94,9 +94,10 @@ class EncoderBackend:
     def fit(
         self, suite: TaskShape, train: Sequence[LabelledRow], dev: Sequence[LabelledRow], lang: str, cfg: Any
     ) -> list[Any]:
-        """Fine-tune one model per epoch.
+        """Fine-tune one model per epoch; ``cfg`` has the fields of `xling.transfer.settings.TuneConfig` that it sets.
 
-        ``cfg`` has the fields of `xling.transfer.settings.TuneConfig` that it sets.
+        Raises:
+            UserError: the model is fine-tuned for another kind of task or other labels.
         """
         title = f"{suite.name}, {self.name}, seed {cfg.seed}"
         task = _task_of(suite)
@@ -107,8 +108,11 @@ class EncoderBackend:
             rows = as_texts(suite, task, train)
             self._text_to_text.check_names()
             return list(self._generator.fit(title, rows, lang, cfg))
-        if not self.seeded:
-            return [self._load_tuned(suite)]
+        if not self.seeded:  # it is not trained again
+            closed_labels = task.closed_labels(suite, [])
+            own = tune.load_tuned(self.ckpt, head=self._head_of(suite, closed_labels))
+            check_tuned_for(self.ckpt, own.model.task.name, own.labels, suite)
+            return [own]
         return [tuned for (tuned,) in self.fit_jointly([suite], [train], lang, cfg, title=title)]
 
     def fit_jointly(
@@ -141,17 +145,6 @@ class EncoderBackend:
     def save(self, heads: Mapping[str, tune.TunedModel], suite: Any, train: Any, out: Path) -> None:
         """Write fine-tuned models over one encoder, by suite, for `load_tuned`."""
         tune.save_heads(heads, out, self.ckpt, list(next(iter(heads.values())).langs))
-
-    def _load_tuned(self, suite: TaskShape) -> tune.TunedModel:
-        """Return the model of `xling finetune`, which is not trained again.
-
-        Raises:
-            UserError: it was made for another kind of task or other labels.
-        """
-        closed_labels = _task_of(suite).closed_labels(suite, [])
-        tuned = tune.load_tuned(self.ckpt, head=self._head_of(suite, closed_labels))
-        check_tuned_for(self.ckpt, tuned.model.task.name, tuned.labels, suite)
-        return tuned
 
     def _head_of(self, suite: TaskShape, closed_labels: Sequence[str]) -> str:
         """Return the head of a suite: that of its name, or the only one of its task and labels; "" if there is one.
@@ -366,15 +359,11 @@ def random_control(cfg: Any) -> EncoderBackend | StaticBackend:
 
 
 def _backend(cfg: Any, name: str, random_init: bool) -> EncoderBackend | StaticBackend:
-    if is_static_encoder(path := _checkpoint(cfg)):
+    if cfg.checkpoint is None:
+        raise UserError("no checkpoint is given", "a directory made by `xling pretrain`", "checkpoint=DIR")
+    if is_static_encoder(path := Path(cfg.checkpoint)):
         return StaticBackend(path, name, random_init)
     if cfg.int8 and cfg.precision != "fp32":
         raise UserError(f"int8=true and precision={cfg.precision}", "one of them", "leave out precision=")
     search = search_settings(cfg.search)
     return EncoderBackend(path, name, random_init, search, cfg.precision, cfg.int8)
-
-
-def _checkpoint(cfg: Any) -> Path:
-    if cfg.checkpoint is None:
-        raise UserError("no checkpoint is given", "a directory made by `xling pretrain`", "checkpoint=DIR")
-    return Path(cfg.checkpoint)
