@@ -148,7 +148,7 @@ def fine_tune_jointly(
     ckpt: Path, tasks: Sequence[TaskRows], cfg: TuneConfig, alpha: float = 1.0, lang: str = "en",
     title: str = "fine-tune", on_update: OnUpdate | None = None, saved_states: SavedStates | None = None,
 ) -> list[list[TunedModel]]:  # fmt: skip
-    """Fine-tune one published body under a head for each task; return for each epoch one model a task, with one encoder.
+    """Fine-tune a published body under a head for each task; return one model a task for each epoch, with one encoder.
 
     Args:
         ckpt: directory of `xling pretrain`, or of `xling finetune`, whose body is kept under new heads.
