@@ -23,6 +23,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.progress import Progress
 from xling.core.sampling import rng
+from xling.core.settings import ranges
 from xling.core.settings.ranges import SEQUENCE
 from xling.data.packing import Example, pack_seq2seq, to_device
 from xling.models.files import model_weights
@@ -113,10 +114,14 @@ def fine_tune(
     Raises:
         UserError: the loss is not finite, there are no examples, or a setting is out of range.
     """
-    _check_fit(cfg, examples, title)
-    model = translator.model
-    model.train()
-    _set_dropout(translator, cfg.dropout)
+    ranges.check(cfg, "fit.")
+    if not examples:
+        raise UserError(f"{title}: no training rows", fix="check the training split")
+    model = translator.model.train()
+    model.cfg.dropout = cfg.dropout
+    for module in model.modules():
+        if isinstance(getattr(module, "dropout", None), float):
+            module.dropout = cfg.dropout  # type: ignore[assignment]
     if freeze_side != "none":
         freeze(model, freeze_side)
     trained_parameters = [p for p in model.parameters() if p.requires_grad]
@@ -147,14 +152,6 @@ def fine_tune(
             if (step + 1) % updates_per_epoch == 0:
                 on_epoch_end()
     model.requires_grad_(False).eval()
-
-
-def _check_fit(cfg: FitConfig, examples: Sequence[Example], title: str) -> None:
-    for name in ("epochs", "batch_rows"):
-        if getattr(cfg, name) < 1:
-            raise UserError(f"fit.{name}={getattr(cfg, name)}", "a whole number from 1")
-    if not examples:
-        raise UserError(f"{title}: no training rows", fix="check the training split")
 
 
 def write_and_score(
@@ -205,11 +202,3 @@ def _epoch_batches(
     batches = [order[start : start + batch_rows] for start in range(0, len(order), batch_rows)]
     for number in generator.permutation(len(batches)):
         yield [examples[i] for i in batches[number]]
-
-
-def _set_dropout(translator: Translator, prob: float) -> None:
-    model = translator.model
-    model.cfg.dropout = prob
-    for module in model.modules():
-        if isinstance(getattr(module, "dropout", None), float):
-            module.dropout = prob  # type: ignore[assignment]
