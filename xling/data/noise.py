@@ -138,7 +138,8 @@ def infill(
         return tokens
     lengths, num_empty = _span_lengths(budget, mean, rng)
     # At least one word stands between two spans, so more spans than this cannot be placed.
-    lengths = _merged(lengths, num_words - budget + 1)
+    if len(lengths) > (most := num_words - budget + 1):
+        lengths = np.append(lengths[: most - 1], lengths[most - 1 :].sum())
     gaps = _gaps(num_words - budget, len(lengths), rng)
     starts = np.cumsum(gaps[:-1]) + np.cumsum(lengths) - lengths
     span_of_word = np.full(num_words + 1, -1)  # the last entry is for specials
@@ -298,13 +299,6 @@ def _span_lengths(budget: int, mean: float, rng: np.random.Generator) -> tuple[n
         lengths.append(min(length, budget - total))
         total += lengths[-1]
     return np.array(lengths), num_empty
-
-
-def _merged(lengths: np.ndarray, most: int) -> np.ndarray:
-    """Reduce to at most ``most`` lengths by adding the surplus ones to the last."""
-    if len(lengths) <= most:
-        return lengths
-    return np.append(lengths[: most - 1], lengths[most - 1 :].sum())
 
 
 def _gaps(free: int, num_spans: int, rng: np.random.Generator) -> np.ndarray:

@@ -135,7 +135,8 @@ def _read_m2m(folder: Path, num_rows: int, langs: Sequence[str]) -> IdMapping:
             f"{folder / VOCAB_FILE} does not begin with {' '.join(tokenizer.SPECIAL_TOKENS)}",
             "M2M-100's list",
         )
-    lang_tokens = list(langs) or _named_languages(folder)
+    of_wmt21 = read_optional_json(folder / "tokenizer_config.json").get("language_codes") == "wmt21"
+    lang_tokens = langs or (WMT21_LANGS if of_wmt21 else M2M_LANGS)
     codes = [languages.get(name).code for name in lang_tokens]
     if not len(ids_of_pieces) + len(codes) <= num_rows < len(ids_of_pieces) + len(codes) + MAX_UNUSED_ROWS:
         raise UserError(
@@ -152,12 +153,6 @@ def _read_m2m(folder: Path, num_rows: int, langs: Sequence[str]) -> IdMapping:
         *range(len(ids_of_pieces), len(ids_of_pieces) + len(codes)),
     ]
     return IdMapping(vocabulary, torch.tensor(order), codes)
-
-
-def _named_languages(folder: Path) -> list[str]:
-    """Return the languages of M2M-100 in the order of their tokens."""
-    settings = read_optional_json(folder / "tokenizer_config.json")
-    return list(WMT21_LANGS if settings.get("language_codes") == "wmt21" else M2M_LANGS)
 
 
 def _read_with_merges(folder: Path, num_rows: int, langs: Sequence[str], model_type: str) -> IdMapping:

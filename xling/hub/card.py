@@ -79,9 +79,12 @@ def compose_card(
         UserError: a file does not contain scores.
     """
     ancestors = list(read_ancestors(directory))
+    langs = next((m.counts["langs"] for m in ancestors if m.counts.get("langs")), None) or sorted(
+        {lang for m in ancestors for row in _aligned_rows(m.counts).values() for lang in row}
+    )
     from_others = any(record.stage.startswith("import") for record in ancestors)
     sections = [
-        _front_matter(_model_languages(ancestors), model_index(directory.name, scores)),
+        _front_matter(langs, model_index(directory.name, scores)),
         f"# {_format_cell(directory.name)}",
         f"{shape_sentence} Trained with xling{''.join(f' {m.code_version}' for m in ancestors[:1])}.",
         usage_example,
@@ -95,14 +98,6 @@ def compose_card(
         ),
     ]
     return "\n\n".join(part for part in sections if part) + "\n"
-
-
-def _model_languages(ancestors: Sequence[manifest.Manifest]) -> list[str]:
-    """Return the languages of a model: those that it names, else those of its aligned text."""
-    named: list[str] = next((m.counts["langs"] for m in ancestors if m.counts.get("langs")), [])
-    return named or sorted(
-        {lang for m in ancestors for langs in _aligned_rows(m.counts).values() for lang in langs}
-    )
 
 
 def _aligned_rows(counts: dict[str, Any]) -> dict[str, dict[str, int]]:

@@ -40,21 +40,18 @@ def run(cfg: MergeConfig) -> manifest.Manifest:
     if cfg.method == "ties":
         merged = merge_ties(weights[:num_models], weights[num_models], shares, cfg.density, cfg.scale)
     else:
-        merged = {name: _weighted_mean([w[name] for w in weights], shares) for name in weights[0]}
+        merged = {}
+        for name in weights[0]:
+            parts = [
+                share * each[name].double() for share, each in zip(shares.tolist(), weights, strict=False)
+            ]
+            merged[name] = sum(parts[1:], parts[0]).float()
     with manifest.publish(cfg.out, STAGE, cfg, sources) as publication:
         torch.save(states[0] | {"weights": merged}, publication.path / "model.pt")
         vocab.copy_vocabulary(cfg.checkpoints[0], publication.path)
         sentence.copy_head(cfg.checkpoints, publication.path)
         publication.counts |= {"langs": states[0]["langs"], "models": num_models, "method": cfg.method}
     return manifest.read(cfg.out)
-
-
-def _weighted_mean(tensors: Sequence[Tensor], shares: Tensor) -> Tensor:
-    weighted_sum = sum(
-        share * tensor.double() for share, tensor in zip(shares.tolist(), tensors, strict=False)
-    )
-    assert isinstance(weighted_sum, Tensor)
-    return weighted_sum.float()
 
 
 def merge_ties(

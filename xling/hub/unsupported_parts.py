@@ -106,7 +106,10 @@ def closest_family(
         unsupported: parts of its head that no class has.
     """
     if has_decoder and is_t5(shape):
-        return "T5", _unsupported_by_t5(shape)
+        missing = unsupported_settings(shape, _T5_EXPRESSES, T5_SETTINGS)
+        if shape.layer_biases and shape.untied_head:
+            missing.append("a separate output matrix (model.untied_head): transformers ties umT5's")
+        return "T5", missing
     if has_decoder:
         return FAMILY_LABELS[bart_type(shape)], _unsupported_by_bart(shape)
     if is_modernbert(shape):
@@ -189,10 +192,3 @@ def _unsupported_by_bart(shape: Any) -> list[str]:
     }
     unsupported = [name for name, there in is_present.items() if there]
     return unsupported + unsupported_settings(shape, COMMON_SETTINGS | {"lang_first"}, BART_SETTINGS[kind])
-
-
-def _unsupported_by_t5(shape: Any) -> list[str]:
-    untied_umt5 = ["a separate output matrix (model.untied_head): transformers ties umT5's"]
-    return unsupported_settings(shape, _T5_EXPRESSES, T5_SETTINGS) + (
-        untied_umt5 if shape.layer_biases and shape.untied_head else []
-    )

@@ -87,7 +87,9 @@ def shared_words(holdings: Holdings, lang: str, other: str) -> float:
 
 
 def _find_pairs(holdings: Holdings, data: Path, lang: str, source: str) -> None:
-    names = [own_files.NAME, *_default_sources()]
+    (default_sources,) = (field.default for field in fields(NwayConfig) if field.name == "sources")
+    assert isinstance(default_sources, tuple)
+    names = [own_files.NAME, *default_sources]
     for name, rows in _with_progress(data, names, () if _has_named(data) else (lang, source)):
         sources = rows.texts.get(source)
         for code, texts in rows.texts.items():
@@ -109,12 +111,6 @@ def _words(texts: Iterable[str]) -> Iterator[str]:
             is_window = token.startswith(WINDOW_PREFIX) and token[1:2].isalpha()
             if is_window or (len(token) >= LEAST_LETTERS and token[0].isalpha()):
                 yield token
-
-
-def _default_sources() -> tuple[str, ...]:
-    (names,) = (field.default for field in fields(NwayConfig) if field.name == "sources")
-    assert isinstance(names, tuple)
-    return names
 
 
 def _has_named(data: Path) -> bool:

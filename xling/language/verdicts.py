@@ -42,12 +42,9 @@ def verdicts(results: Sequence[Result], kinds: Mapping[str, str], models: Iterab
         said = (
             f"{suite}: {best.system} has {best.metric} {best.value:.1f} ({best.low:.1f} to {best.high:.1f})"
         )
-        said += "".join(f". {_compared(best, each)}" for each in ranked if _is_other(each, best))
+        others = [each for each in ranked if each is not best and not each.is_control]
+        said += "".join(f". {_compared(best, each)}" for each in others)
         yield f"{said}. {_use(best, [each for each in ranked if each.is_control], use)}"
-
-
-def _is_other(result: Result, best: Result) -> bool:
-    return result is not best and not result.is_control
 
 
 def _compared(best: Result, other: Result) -> str:

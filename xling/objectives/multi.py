@@ -88,14 +88,6 @@ class Cursor:
         """Return the cursor with all parts at the start of one epoch."""
         return cls(dict.fromkeys(names, epoch), dict.fromkeys(names, 0), [0.0] * len(names))
 
-    def advanced_to(self, streams: dict[str, Stream]) -> Cursor:
-        """Return the cursor at which readers of the parts stand, within the same epochs."""
-        return replace(
-            self,
-            used={name: stream.used for name, stream in streams.items()},
-            windows={name: stream.window() for name, stream in streams.items()},
-        )
-
     def at_next_epoch(self, streams: dict[str, Stream]) -> Cursor:
         """Return the cursor with the parts that have no batch left at the start of their next epochs."""
         unread = {name: stream.has_next() for name, stream in streams.items()}
@@ -207,7 +199,9 @@ class MultiDataset(ObjectiveDataset):
             for names, debts in itertools.islice(turns, STRETCH):
                 batches.append(np.concatenate([readers[name].take() + offset[name] for name in names]))
                 cursor = replace(cursor, debts=debts)
-            cursor = cursor.advanced_to(readers)
+            used = {name: reader.used for name, reader in readers.items()}
+            windows = {name: reader.window() for name, reader in readers.items()}
+            cursor = replace(cursor, used=used, windows=windows)
             if ended := len(batches) < STRETCH:
                 self._end = cursor.at_next_epoch(readers)
             yield state, batches

@@ -56,11 +56,6 @@ def _svg_text(x: float, y: float, text: str, anchor: str = "start", css_class: s
     )
 
 
-def _svg_bar(x: float, y: float, width: float, height: float, css_class: str, title: str) -> str:
-    size = f'x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" height="{max(height, 0):.1f}"'
-    return f'<rect {size} class="{css_class}"><title>{html.escape(title)}</title></rect>'
-
-
 def _svg_line(x1: float, x2: float, y1: float, y2: float, css_class: str) -> str:
     ends = {"x1": x1, "x2": x2, "y1": y1, "y2": y2}
     places = " ".join(
@@ -140,7 +135,8 @@ def histogram(
             start, end = (10 ** (b / bins_per_decade) for b in (number, number + 1))
             title = f"{short_number(start)} to {short_number(end)} {unit}: {count:,} documents {outcome}"
             y = axis_y - height if css_class == "kept" else axis_y
-            elements.append(_svg_bar(x + 0.5, y, bin_width - 1, height, css_class, title))
+            size = f'x="{x + 0.5:.1f}" y="{y:.1f}" width="{max(bin_width - 1, 0):.1f}" height="{max(height, 0):.1f}"'
+            elements.append(f'<rect {size} class="{css_class}"><title>{html.escape(title)}</title></rect>')
     elements.append(_svg_line(10, CHART_WIDTH - 10, axis_y, axis_y, "axis"))
     bottom_y = axis_y + max_dropped * scale
     for row, (name, value) in enumerate(sorted(cut_offs.items(), key=lambda item: item[1])):

@@ -59,7 +59,11 @@ def latent_table(
         # frequent ones.
         lengths = words.norm(dim=1).clamp_min(MIN_VECTOR_LENGTH).numpy()
         importance = (np.sqrt(np.minimum(counts, MAX_COUNTED)) / lengths**2).astype(np.float32)
-        feature_matrix = _build_feature_matrix(hashes, hash_ends, shape[0])
+        num_features = np.diff(hash_ends)
+        values = np.repeat((1 / np.maximum(num_features, 1)).astype(np.float32), num_features)
+        index = (hashes % np.uint32(shape[0])).astype(np.int32)
+        size = (len(num_features), shape[0])
+        feature_matrix = sparse.csr_array((values, index, hash_ends.astype(np.int32)), shape=size)
         return fit_feature_table(feature_matrix, words, importance, cfg.fit_rounds, cfg.ridge, progress)
 
 
@@ -193,10 +197,3 @@ def fit_feature_table(
 
 def _dot(a: Tensor, b: Tensor) -> float:
     return float(torch.dot(a.reshape(-1), b.reshape(-1)))
-
-
-def _build_feature_matrix(hashes: np.ndarray, hash_ends: np.ndarray, num_rows: int) -> sparse.csr_array:
-    counts = np.diff(hash_ends)
-    values = np.repeat((1 / np.maximum(counts, 1)).astype(np.float32), counts)
-    index = (hashes % np.uint32(num_rows)).astype(np.int32)
-    return sparse.csr_array((values, index, hash_ends.astype(np.int32)), shape=(len(counts), num_rows))

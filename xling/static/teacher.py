@@ -88,7 +88,9 @@ def compute_vectors(cfg: TeacherConfig, data: Path, texts: Sequence[str]) -> Flo
             path = folder / f"{start // TEXTS_PER_PART}.npy"
             if not sealed.is_good(path):
                 encoder = encoder or open_encoder(cfg.encoder)
-                _save_part(path, _embed(encoder, cfg, part_texts))
+                vectors = _embed(encoder, cfg, part_texts).astype(np.float16)
+                with sealed.writing(path) as file:
+                    np.save(file, vectors)
             parts.append(torch.from_numpy(np.load(path)).float())
             progress.update(len(part_texts))
     return F.normalize(torch.cat(parts), dim=1)
@@ -112,12 +114,6 @@ def _embed(encoder: Encoder, cfg: TeacherConfig, texts: Sequence[str]) -> np.nda
             "one vector of finite numbers for each text",
         )
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-9)
-
-
-def _save_part(path: Path, vectors: np.ndarray) -> None:
-    """Write a part in half precision; a killed process leaves no half of one."""
-    with sealed.writing(path) as file:
-        np.save(file, vectors.astype(np.float16))
 
 
 def reduce_vectors(vectors: Float32[Tensor, "texts dim"], dim: int) -> Float16[Tensor, "texts reduced_dim"]:

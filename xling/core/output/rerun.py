@@ -56,17 +56,11 @@ def differences(
         if _replace_paths(old_value, finished[1]) != _replace_paths(new_value, digest_by_path):
             changed.append(f"{key}={_format_value(old_value)}, now {_format_value(new_value)}")
     if not same_inputs:
-        changed += _changed_inputs(finished[1], planned[1])
+        changed_paths = [path for path, digests in planned[1].items() if recorded_digests.isdisjoint(digests)]
+        changed += [f"{path} has other content" for path in changed_paths]
+        if not changed_paths:
+            changed.append(f"{len(recorded)} inputs, now {len(given)}, or in another order")
     return changed
-
-
-def _changed_inputs(recorded: Mapping[str, str], current: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Yield each input with changed content, or one sentence if only the number or order of inputs differs."""
-    recorded_digests = set(recorded.values())
-    changed_paths = [path for path, digests in current.items() if recorded_digests.isdisjoint(digests)]
-    yield from (f"{path} has other content" for path in changed_paths)
-    if not changed_paths:
-        yield f"{len(recorded)} inputs, now {len(current)}, or in another order"
 
 
 def _flatten(value: Any, prefix: str = "") -> dict[str, Any]:

@@ -291,7 +291,10 @@ def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
     if kind is int and isinstance(value, (bool, float)):  # int() would round it silently
         raise _wrong_type(kind, value, key, where)
     try:
-        converted = kind(float(value) if _is_whole(kind, value) else value)  # 1e6 is a whole number
+        is_whole = (
+            kind is int and isinstance(value, str) and "e" in value.lower() and float(value).is_integer()
+        )
+        converted = kind(float(value) if is_whole else value)  # 1e6 is a whole number
     except (ValueError, OverflowError):
         raise _wrong_type(kind, value, key, where) from None
     if converted != converted:  # NaN passes range comparisons
@@ -326,11 +329,6 @@ def _convert_mapping(args: tuple[Any, ...], value: Mapping[str, Any], key: str, 
 
 def _wrong_type(kind: Any, value: Any, key: str, where: str) -> UserError:
     return UserError(f"{where}: {key}={value!r}", f"a value of type {getattr(kind, '__name__', kind)}")
-
-
-def _is_whole(kind: Any, value: Any) -> bool:
-    """Return whether a whole number is written like ``1e6``."""
-    return kind is int and isinstance(value, str) and "e" in value.lower() and float(value).is_integer()
 
 
 @functools.cache

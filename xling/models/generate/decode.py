@@ -60,13 +60,6 @@ def allowed_tokens(symbols: Symbols, pieces: Bool[Tensor, " vocab"] | None = Non
     return allowed
 
 
-def _common_end(tgt_langs: Int[Tensor, " batch"], symbols: Symbols) -> int:
-    """Return the id that ends every output of a batch; documents of a batch are of one language."""
-    langs = {*tgt_langs.tolist()} if symbols.documents else {0}
-    assert len(langs) == 1, "documents of several target languages in a batch"
-    return symbols.end(langs.pop())
-
-
 @contextmanager
 def evaluation_mode(model: Seq2SeqModel) -> Iterator[None]:
     """Disable dropout and gradients and pack weights inside the block; restore the model's mode afterwards."""
@@ -260,7 +253,9 @@ class _BeamSearch:
         max_lengths = (search.max_len_a * lengths + search.max_len_b).long().clamp(max=longest)
         self.limits, self.langs = max_lengths.clamp(min=1), tgt_langs
         self.project = _head_projection(model.decoder.head.weight, model.decoder.head.bias)
-        self.end = _common_end(tgt_langs, symbols)
+        langs = {*tgt_langs.tolist()} if symbols.documents else {0}
+        assert len(langs) == 1, "documents of several target languages in a batch"
+        self.end = symbols.end(langs.pop())  # of every output
         self.barred_tokens = ~allowed_tokens(symbols, pieces).to(device)
         self.barred_tokens[self.end] = False
         self.barred_runs = find_true_runs(self.barred_tokens)

@@ -42,7 +42,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
             weight_grad = torch.empty_like(weight) if len(target) else torch.zeros_like(weight)
             grads = (torch.empty_like(hidden), weight_grad, grad_bias)
         vocab_slices, is_fused = _vocab_slices(weight), _has_fused_kernel(hidden.device.type)
-        logits_buffer = _allocate_logits(min(rows, len(target)), weight)
+        alignment = ALIGNMENT[weight.device.type]
+        width = -(-len(weight) // alignment) * alignment
+        logits_buffer = weight.new_empty(min(rows, len(target)), width)[:, : len(weight)]
         for start in range(0, len(target), rows):
             hidden_chunk = hidden[start : start + rows]
             logits = logits_buffer[: len(hidden_chunk)]
@@ -82,12 +84,6 @@ class _LinearCrossEntropy(torch.autograd.Function):
         if grad_sum.device.type != "cpu" or float(grad_sum) != 1:  # on a GPU the comparison would synchronise
             grads = [grad * grad_sum for grad in grads]
         return grads[0], grads[1], grads[2], None, None, None
-
-
-def _allocate_logits(rows: int, weight: Tensor) -> Tensor:
-    """Allocate space for the logits of some rows, (rows, V), aligned to multiples of `ALIGNMENT`."""
-    alignment = ALIGNMENT[weight.device.type]
-    return weight.new_empty(rows, -(-len(weight) // alignment) * alignment)[:, : len(weight)]
 
 
 def _vocab_slices(weight: Tensor) -> list[slice]:

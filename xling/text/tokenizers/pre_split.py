@@ -40,7 +40,8 @@ def encode_words(processor: Any, words: Sequence[str]) -> list[list[int]]:
     alone: list[list[int]] = processor.encode(list(words))
     if list(itertools.chain(*alone)) == list(processor.encode(" ".join(words))):
         return alone
-    marks_words = _marks_words(processor)
+    # Whether a word alone has the pieces that it has after a space.
+    marks_words = [*processor.encode("x"), *processor.encode("y")] == [*processor.encode("x y")]
     text, spans = join_words(words, spaced=marks_words)
     pieces: list[list[int]] = [[] for _ in words]
     for piece, word in _assign(processor, text, spans, 0, len(text), marks_words):
@@ -78,11 +79,6 @@ def _is_joined(text: str, word: str) -> bool:
     return any(map(_UNSPACED.match, sides)) and all(
         _UNSPACED.match(side) or _PUNCTUATION.match(side) for side in sides
     )
-
-
-def _marks_words(processor: Any) -> bool:
-    """Return whether a word alone has the pieces that it has after a space."""
-    return bool([*processor.encode("x"), *processor.encode("y")] == [*processor.encode("x y")])
 
 
 def _assign(

@@ -60,7 +60,11 @@ class DocumentTranslator:
         blocks = [block for block in blocks if sizes[block[0]] <= self.room]
         for at, text in zip(long, self.translator([lines[at] for at in long], src, tgt), strict=True):
             outputs[at] = text
-        sources = [_with_ends([pieces[at] for at in block]) for block in blocks]
+        # With </s> between the sentences; the one at the end comes with the source.
+        sources = [
+            np.concatenate([pieces[block[0]], *(np.insert(pieces[at], 0, EOS) for at in block[1:])])
+            for block in blocks
+        ]
         for block, sentences in zip(blocks, self._generate(sources, src, tgt, on_batch), strict=True):
             self.uneven += len(sentences) != len(block)
             for at, text in zip(block, fitted(sentences, len(block)), strict=True):
@@ -101,11 +105,6 @@ def blocks_of(sizes: Sequence[int], room: int) -> list[list[int]]:
         blocks[-1].append(number)
         used += size
     return blocks
-
-
-def _with_ends(sentences: Sequence[Int[np.ndarray, " _"]]) -> Int[np.ndarray, " length"]:
-    """Return sentences with ``</s>`` between them, int64; the one at the end comes with the source."""
-    return np.concatenate([sentences[0], *(np.insert(each, 0, EOS) for each in sentences[1:])])
 
 
 def sentences_of(tokens: Int[np.ndarray, " length"]) -> list[Int[np.ndarray, " _"]]:
