@@ -61,31 +61,26 @@ class Layout:
 
     def weight_names(self, side: str, num_layers: int) -> dict[str, tuple[str, ...]]:
         """Map each weight of our norms and layers on a side to those of the other library that it is composed of."""
-        up = (self.up,) if isinstance(self.up, str) else self.up
-        parts = {
+        parts: dict[str, tuple[str, ...]] = {
             "qkv": (self.query, self.key, self.value),
             "out": (self.out,),
             "attn_norm": (self.attn_norm,),
+            "up": (self.up,) if isinstance(self.up, str) else self.up,
+            "down": (self.down,),
+            "ffn_norm": (self.ffn_norm,),
         }
-        parts |= {"up": up, "down": (self.down,), "ffn_norm": (self.ffn_norm,)}
-        cross = dict(self.cross)
-        if cross:
+        if cross := dict(self.cross):
             parts["cross_kv"] = cross.pop("cross_key"), cross.pop("cross_value")
-        parts |= {name: (theirs,) for name, theirs in cross.items()}
-        names = {
-            name: (theirs,)
-            for name, theirs in (("norm", self.norm), ("final_norm", self.final_norm))
-            if theirs
-        }
+            parts |= {name: (theirs,) for name, theirs in cross.items()}
+        names: dict[str, tuple[str, ...]] = {"norm": (self.norm,), "final_norm": (self.final_norm,)}
         for index in range(num_layers):
-            prefix = self.layer.format(index)
-            names |= {
-                f"layers.{index}.{part}": tuple(prefix + n for n in theirs) for part, theirs in parts.items()
-            }
+            for part, theirs in parts.items():
+                names[f"layers.{index}.{part}"] = tuple(self.layer.format(index) + name for name in theirs)
         return {
             f"{side}.{ours}.{kind}": tuple(f"{name}.{kind}" for name in theirs)
             for kind in self.kinds
             for ours, theirs in names.items()
+            if theirs[0]
         }
 
 

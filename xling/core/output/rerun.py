@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from xling.core.settings import config
+
 NO_EFFECT = "no_effect"
 NO_EFFECT_METADATA = {NO_EFFECT: True}
 """Field metadata for a setting that does not change the output, for example how often a log is written."""
@@ -46,7 +48,7 @@ def differences(
         path: next((d for d in digests if d in recorded_digests), "new")
         for path, digests in planned[1].items()
     }
-    defaults = dict(_defaults(cfg)) if dataclasses.is_dataclass(cfg) else {}
+    defaults = _flatten(config.defaults(cfg)) if dataclasses.is_dataclass(cfg) else {}
     ignored = set(_keys_without_effect(cfg))
     changed = []
     for key in dict.fromkeys((*old, *new)):
@@ -95,19 +97,6 @@ def _digest_of_path(text: str, digests: Mapping[str, str]) -> str:
         if name == path or name.startswith(f"{path}/") or fnmatch.fnmatch(name, text)
     ]
     return hashlib.sha256("\n".join(matching).encode()).hexdigest() if matching else ""
-
-
-def _defaults(cfg: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the default of every setting under its dotted key, as plain values."""
-    from xling.core.settings.config import to_dict
-
-    for item in dataclasses.fields(cfg):
-        key = f"{prefix}{item.name}"
-        default = item.default
-        if item.default_factory is not dataclasses.MISSING:
-            default = item.default_factory()
-        if default is not dataclasses.MISSING:
-            yield from _flatten(to_dict(default), key).items()
 
 
 def _keys_without_effect(cfg: Any, prefix: str = "") -> Iterator[str]:

@@ -239,6 +239,17 @@ def to_dict(cfg: Any) -> Any:
     return str(cfg) if isinstance(cfg, Path) else cfg
 
 
+def defaults(cls: Any) -> dict[str, Any]:
+    """Return the defaults of a configuration and of its nested parts as plain values, without required settings."""
+    found = {}
+    for item in dataclasses.fields(cls):
+        if item.default is not dataclasses.MISSING:
+            found[item.name] = to_dict(item.default)
+        elif item.default_factory is not dataclasses.MISSING:
+            found[item.name] = to_dict(item.default_factory())
+    return found
+
+
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Merge ``over`` into a copy of ``base`` recursively; values of ``over`` win."""
     merged = dict(base)
