@@ -73,7 +73,9 @@ def word_vectors(
     vectors = [np.zeros((len(words), model.cfg.dim), dtype=np.float32) for words in sentences]
     with torch.inference_mode():
         for index, states in each_states(model, tokens, lang_index, layer):
-            _write_means(vectors[index], states[1:-1].numpy(), word_of_piece[index])
+            words_of_states = np.array(word_of_piece[index], dtype=np.int64)
+            np.add.at(vectors[index], words_of_states, states[1:-1].numpy())
+            vectors[index] /= np.bincount(words_of_states, minlength=len(vectors[index])).clip(1)[:, None]
     return vectors
 
 
@@ -88,13 +90,3 @@ def _split_to_pieces(
         tokens += word_pieces
         word_of_piece += [number] * len(word_pieces)
     return [*tokens, EOS], word_of_piece
-
-
-def _write_means(vectors: np.ndarray, states: np.ndarray, word_of_piece: list[int]) -> None:
-    counts = (
-        np.bincount(word_of_piece, minlength=len(vectors))
-        if word_of_piece
-        else np.zeros(len(vectors), np.int64)
-    )
-    np.add.at(vectors, np.array(word_of_piece, dtype=np.int64), states)
-    vectors /= np.maximum(counts, 1)[:, None]

@@ -295,7 +295,11 @@ def start_from(
     """
     is_tuned = is_fine_tuned(directory)
     both = isinstance(model, Seq2SeqModel) and not (encoder_only or is_tuned) and has_decoder(directory)
-    old, old_langs = _start(directory, both)
+    old, old_langs = (
+        load_body(directory)
+        if is_tuned
+        else _load(directory, Seq2SeqModel if both else EncoderModel, 0.0, False)
+    )
     if vocab_digest(directory) != vocab_digest(data) and not leave_embeddings:
         check_vocabulary(vocab_digest(directory), data, directory)
     if model.encoder.langs is not None:
@@ -324,13 +328,6 @@ def start_from(
     model.load_state_dict({k: v for k, v in theirs.items() if k not in excluded}, strict=False)
     if isinstance(model, Seq2SeqModel) and not both:
         initialise_decoder(model)
-
-
-def _start(directory: Path, with_decoder: bool) -> tuple[EncoderModel, list[str]]:
-    """Load the model that another one starts from, with its decoder or without."""
-    if is_fine_tuned(directory):
-        return load_body(directory)
-    return _load(directory, Seq2SeqModel if with_decoder else EncoderModel, 0.0, False)
 
 
 def _with_layers(
