@@ -100,7 +100,7 @@ class Layer(nn.Module):
         """Map (N, D) -> (N, D)."""
         if self.compiled:
             compiled_attention = attention.for_compiled(x, self.width)
-            return _compiled_layer()(
+            return compile_function(run_layer)(
                 self,
                 x,
                 attention.turn,
@@ -178,13 +178,8 @@ def run_layer(
 
 
 @cache
-def _compiled_layer() -> Callable[..., Tensor]:
-    """Return `run_layer`, compiled for any number of tokens and sequences."""
-    return compile_function(run_layer)
-
-
 def compile_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function in one graph for any sizes.
+    """Compile a function once, in one graph for any sizes.
 
     Kinds of layers and of batches (first or not, with a window or padding or not, trained or not) have graphs of their
     own, of which torch allows too few by default.

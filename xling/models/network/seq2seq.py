@@ -10,7 +10,6 @@ Source: Vaswani et al. 2017; Conneau & Lample 2019, section 3 (both sides from o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -108,7 +107,7 @@ class DecoderLayer(Layer):
             attentions = attend_self.attention, attend_source.attention
             compiled_attentions = [how.for_compiled(x, self.width) for how in attentions]
             drop_causal_windows = [(how.drop, how.causal, how.window) for how in attentions]
-            compiled: Tensor = _compiled_layer()(
+            compiled: Tensor = encoder.compile_function(run_decoder_layer)(
                 self, x, attend_source.memory, *compiled_attentions, *drop_causal_windows
             )
             return compiled
@@ -180,12 +179,6 @@ def run_decoder_layer(
     return _after_cross_attention(
         layer, x, attend_compiled(query, *layer.memory(memory), source_attention, source_drop_causal_window)
     )
-
-
-@cache
-def _compiled_layer() -> Callable[..., Any]:
-    """Return `run_decoder_layer`, compiled for any number of tokens and sequences."""
-    return encoder.compile_function(run_decoder_layer)
 
 
 class Decoder(nn.Module):
