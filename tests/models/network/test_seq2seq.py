@@ -18,7 +18,7 @@ from xling.data.packing import pack_seq2seq
 from xling.data.symbols import Symbols
 from xling.models.files import model_weights
 from xling.models.files.model_folder import SEQ2SEQ
-from xling.models.network import encoder, seq2seq
+from xling.models.network import encoder
 from xling.models.network.encoder import EncoderConfig, EncoderModel
 from xling.models.network.loss import linear_cross_entropy
 from xling.models.network.seq2seq import Seq2SeqConfig, Seq2SeqModel, initialise_decoder, pool
