@@ -439,9 +439,7 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False, goal: 
     """Run the steps of a pipeline in order, or submit them as a graph; of a sweep each step under all settings.
 
     Args:
-        path: the file.
         words: variables and settings.
-        as_json: the answer is for a program.
         goal: ``run``; ``outline`` and ``config`` say what would run.
     """
     from xling.core.commands import pipeline

@@ -26,10 +26,6 @@ def words_of(
 
     In a run of more than `LONGEST_WORD` pieces without a space (Thai, Chinese) each piece counts as a word.
     Otherwise word noise would keep or drop whole sentences.
-
-    Args:
-        tokens: ids.
-        word_starts: bool (vocabulary,), True for pieces that begin a word.
     """
     maskable = tokens >= FIRST_PIECE
     words = np.full(len(tokens), -1, dtype=np.int64)
@@ -63,14 +59,7 @@ def drop_words(
     prob: float,
     rng: np.random.Generator,
 ) -> Int[np.ndarray, " kept"]:
-    """Delete each word with probability ``prob``; one random word is kept if all would be deleted.
-
-    Args:
-        tokens: ids.
-        words: word of each piece, as `words_of` gives them.
-        prob: probability per word.
-        rng: source of randomness.
-    """
+    """Delete each word with probability ``prob``; one random word is kept if all would be deleted."""
     return tokens[_kept(words, prob, rng)]
 
 
@@ -94,10 +83,7 @@ def shuffle_words(
     """Move words by fewer than ``k`` places: sort them by position plus U(0, k); specials keep their places.
 
     Args:
-        tokens: ids.
-        words: word of each piece, as `words_of` gives them.
         k: 3 in XLM and XNLG; 0 keeps the order.
-        rng: source of randomness.
     """
     if not len(words) or words.max() < 0:
         return tokens
@@ -122,12 +108,8 @@ def infill(
     shorter.
 
     Args:
-        tokens: ids.
-        words: word of each piece, as `words_of` gives them.
         share: share of the words to mask, .35 in mBART; rounded up or down at random.
         mean: mean span length, 3.5 in mBART.
-        mask_id: id of ``<mask>``.
-        rng: source of randomness.
 
     Source: Lewis et al. 2020, section 2.2. Our choice: a span that reaches a special ends there and continues
     after it with another mask.
@@ -183,12 +165,9 @@ def infill_overlapping(
     last token are kept.
 
     Args:
-        tokens: ids, ``<s>`` first and the last symbol last.
         begins: where words begin, as `fairseq_word_begins` gives them; ignored at the first and last token.
         share: share of the words, .35 in mBART.
         mean: mean span length, 3.5 in mBART.
-        mask_id: id of ``<mask>``.
-        rng: source of randomness.
 
     Source: ``DenoisingDataset`` of fairseq, with whole words masked.
     """

@@ -140,9 +140,6 @@ def read_hf(
     """Return shape, weights and ids of a model of BART's family in our format.
 
     Args:
-        config: its ``config.json``.
-        state: its tensors.
-        folder: its directory, with its vocabulary.
         langs: see `xling.hub.bart_ids.read_id_mapping`.
 
     Raises:

@@ -37,7 +37,6 @@ def read_bert(
     """Return shape, weights and vocabulary of a BERT in our format.
 
     Args:
-        config: its ``config.json``.
         state: the tensors of a ``BertModel``, ``BertForMaskedLM`` or ``BertForPreTraining``.
         folder: with ``tokenizer.json`` or ``vocab.txt``.
 

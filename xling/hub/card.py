@@ -46,10 +46,7 @@ def write_card(
     """Write the card of a model in Markdown, with the front matter that the Hugging Face Hub reads.
 
     Args:
-        directory: published model.
-        settings: config.json of the export.
         scores: ``scores.json`` files.
-        symbols: symbols of a model with a decoder.
         usage_example: example of use; by default one that loads the class of ``settings``.
 
     Raises:
@@ -67,13 +64,6 @@ def compose_card(
     scores: Sequence[Path] = (),
 ) -> str:
     """Compose a card from what is said of a model and from the manifests.
-
-    Args:
-        directory: published model.
-        shape_sentence: sentence about its class and size.
-        usage_example: example of use, in Markdown.
-        limitations: sentences about what it cannot do.
-        scores: ``scores.json`` files.
 
     Raises:
         UserError: a file does not contain scores.

@@ -33,10 +33,8 @@ def extend_vocabulary(
     """Return the vocabulary with the pieces of ``added_path`` appended.
 
     Args:
-        vocabulary: vocabulary of the model.
         added_path: a SentencePiece model, or a directory with ``spm.model``.
         init: ``mean``, ``fvt`` or ``overlap``; see `xling.hub.settings.ImportConfig`.
-        model_name: name of the model, for messages.
 
     Returns:
         The new vocabulary; for each new piece the source of its row; counts for the manifest.

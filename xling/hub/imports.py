@@ -93,10 +93,6 @@ def publish_transformers_encoder(
     """Publish an encoder computed by transformers.
 
     Args:
-        cfg: settings.
-        stage: name of the stage.
-        config: its config.json.
-        state: its weights by the names of transformers.
         folder: directory with its tokenizer.
         modules: how it makes sentence vectors.
 

@@ -105,12 +105,6 @@ def read_fairseq(
 ) -> tuple[Seq2SeqConfig, dict[str, Shaped[Tensor, " ..."]], list[str]]:
     """Return shape, weights and languages of stock fairseq's mBART in our format.
 
-    Args:
-        args: settings of its model and task.
-        state: its tensors.
-        vocabulary: its pieces.
-        path: path of its file, for messages.
-
     Raises:
         UserError: as `read_hf`.
     """
@@ -166,8 +160,6 @@ def order_of_ids(
 
     Args:
         token_of_id: meaning of each of their ids; the four specials and the pieces come first.
-        num_pieces: number of pieces.
-        model_name: name of the model, for messages.
 
     Raises:
         UserError: a token after the pieces is not a language, ``<mask>`` or sentinel, or one is missing.

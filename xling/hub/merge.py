@@ -64,9 +64,6 @@ def merge_ties(
     """Merge changes from ``base`` by TIES: trim them, elect a sign, and average the models that agree.
 
     Args:
-        weights: weights of the models.
-        base: weights of the model that all started from.
-        shares: shares of the models, float64 (models,).
         density: share of each model's changes to keep, the largest over the whole model.
         scale: factor on the merged change.
     """

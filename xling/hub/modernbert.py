@@ -172,9 +172,7 @@ def reorder_rows(
     """Return the weights with the rows of ids in another order; rows without an id are left out.
 
     Args:
-        weights: our names, rows in their order.
         order: their id for each of ours.
-        model_name: name of the model, for messages.
 
     Raises:
         UserError: an id has no row.

@@ -15,10 +15,6 @@ _SPACE_REPLACEMENTS = {c: " " for c in map(chr, range(sys.maxunicode + 1)) if c.
 def rebuild_sentencepiece(settings: Mapping[str, Any], path: Path) -> Any:
     """Build the unigram model, a protocol buffer, from the pieces, scores and normaliser of a ``tokenizer.json``.
 
-    Args:
-        settings: content of the file.
-        path: path of the file, for messages.
-
     Raises:
         UserError: it is not a unigram model with XLM-R's specials, or SentencePiece lacks one of its steps.
     """

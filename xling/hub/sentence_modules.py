@@ -181,8 +181,6 @@ def make_writer(modules: ReadModules, folder: Path, shape: Any, allow_pickle: bo
     """Return what writes the sentence vectors of a model into a directory, see `xling.transfer.sentence`.
 
     Args:
-        modules: as read from ``folder``.
-        folder: directory of the model.
         shape: of its encoder, with ``dim`` and ``max_positions``.
         allow_pickle: whether weights may be read from ``pytorch_model.bin``.
 

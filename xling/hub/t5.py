@@ -97,9 +97,6 @@ def read_hf(
     """Return shape, weights and ids of a ``T5ForConditionalGeneration``, or of mT5's or umT5's class.
 
     Args:
-        config: its ``config.json``.
-        state: its tensors.
-        folder: directory with its SentencePiece model.
         langs: languages that get a token; empty for a model that `xling export` wrote, which has tokens.
 
     Raises:

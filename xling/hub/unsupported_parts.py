@@ -97,14 +97,7 @@ def refuse_unsupported(directory: Path, family: str, unsupported: list[str]) -> 
 def closest_family(
     shape: Any, has_decoder: bool, hf_class: str = "", unsupported: list[str] | None = None
 ) -> tuple[str, list[str]]:
-    """Return the family of classes that is closest to a model, and the parts of the model that it lacks.
-
-    Args:
-        shape: settings of the model, see `xling.models.shape.Shape`.
-        has_decoder: it has a decoder.
-        hf_class: class of XLM-R with its head.
-        unsupported: parts of its head that no class has.
-    """
+    """Return the family of classes that is closest to a model, and the parts of the model that it lacks."""
     if has_decoder and is_t5(shape):
         missing = unsupported_settings(shape, _T5_EXPRESSES, T5_SETTINGS)
         if shape.layer_biases and shape.untied_head:

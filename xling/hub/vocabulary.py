@@ -55,9 +55,7 @@ def order_by_specials(tokenizer: Tokenizer, settings: Mapping[str, Any], path: P
     """Return a tokenizer with its id for each of our ids.
 
     Args:
-        tokenizer: the tokenizer.
         settings: content of ``tokenizer_config.json``, may be empty.
-        path: its file, for messages.
 
     Raises:
         UserError: a special is missing; a mask alone may be, and the padding stands for it.

@@ -67,8 +67,6 @@ def look(data: Path, lang: str, source: str) -> Holdings:
 
     Args:
         data: the folder, laid out as in docs/hour.md, or with files of one's own.
-        lang: the language.
-        source: the language of labels and translations.
 
     Raises:
         UserError: a file of aligned text is damaged.

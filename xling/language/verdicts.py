@@ -24,8 +24,6 @@ def verdicts(results: Sequence[Result], kinds: Mapping[str, str], models: Iterab
     """Yield a sentence or two on each suite.
 
     Args:
-        results: of models and controls.
-        kinds: suite -> its kind.
         models: names of the models that are delivered.
     """
     names = set(models)

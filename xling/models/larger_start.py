@@ -35,9 +35,6 @@ def start_tiled(model: EncoderModel, directory: Path, data: Path, noise: float) 
     """Fill the weights of ``model`` with those of a published smaller encoder.
 
     Args:
-        model: an encoder without adapters, at least as deep and wide.
-        directory: output of `xling pretrain`.
-        data: directory with the vocabulary of ``model``, that of the small one.
         noise: deviation of the noise, as a share of that of each weight.
 
     Raises:

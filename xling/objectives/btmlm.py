@@ -53,12 +53,7 @@ def example(
     """Build an example from one block, with space for its pseudo-translation.
 
     Args:
-        tokens: ``<s>`` and the n tokens of x.
-        langs: language of each token.
-        other: language to translate into.
-        rule: how x is masked in stage 2.
         restart: whether the positions of the second side start at 0.
-        generator: source of randomness.
 
     Returns:
         For stage 2 ``tokens``, ``positions``, ``langs``, ``segments`` (2n + 4,), ``chosen`` and ``target``

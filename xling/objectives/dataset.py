@@ -82,9 +82,6 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
         """Return the batches of the epoch, window by window.
 
         Args:
-            indices: all of the epoch, as `ordered_indices` gives them.
-            max_tokens: most real tokens of a batch.
-            max_sentences: most examples of a batch.
             required_batch_size_multiple: ignored.
         """
         assert len(indices) == len(self), "batches are made of whole windows"
@@ -192,10 +189,7 @@ class DrawnDataset(ObjectiveDataset):
     """Dataset whose training epochs draw items of languages or pairs by alpha; other splits hold each item once.
 
     Args:
-        cfg: settings.
-        split: ``train``, ``valid`` or another.
         name: name of the objective, part of its random key.
-        num_items: number of items by language or pair.
         num_tokens: number of tokens by language or pair, as used by alpha and `mixture`.
     """
 
@@ -345,9 +339,6 @@ class Stream:
     """Reader of the batches of the current epoch of a dataset, window by window.
 
     Args:
-        dataset: the dataset.
-        max_tokens: most real tokens of a batch.
-        max_sentences: most examples of a batch.
         used: batches of the epoch that are left out.
         window: the window from which those are counted off, see `window`; empty for the first one of the epoch.
     """

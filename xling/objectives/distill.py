@@ -150,8 +150,6 @@ def relation_loss(
     """Return the KL between token relations of teacher and student, over queries, keys and values, a scalar in nats.
 
     Args:
-        student: queries, keys and values, (N, 3, H, C).
-        teacher: the same of the teacher, (N, 3, H', C').
         heads: relation heads; divides H C and H' C'.
         runs: runs of the packed batch; tokens relate only to tokens of the same sequence.
 

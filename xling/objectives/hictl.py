@@ -71,9 +71,6 @@ def harden(
     """Move negatives towards each query.
 
     Args:
-        query: (B, D).
-        positive: (B, D).
-        negatives: (num, D).
         zeta: 0 leaves them unchanged, 1 moves them as far away as the positive.
 
     Returns:

@@ -51,14 +51,7 @@ class SentenceDataset(TextDataset):
 def sentence_vectors(
     states: Float[Tensor, "tokens dim"], runs: SequenceRuns, first: Int[Tensor, " batch"], pooling: str
 ) -> Float[Tensor, "batch dim"]:
-    """Return a vector for each sequence: the mean of its states without the first and the last, or the first.
-
-    Args:
-        states: (N, D).
-        runs: runs of the batch.
-        first: row of the first token of each sequence.
-        pooling: ``mean`` or ``cls``.
-    """
+    """Return a vector for each sequence: the mean of its states without the first and the last, or the first."""
     return states[first] if pooling == "cls" else pool(states, runs, "mean")
 
 

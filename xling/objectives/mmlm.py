@@ -52,8 +52,6 @@ def example(tokens: Int[np.ndarray, " length"], rule: MaskRule, generator: np.ra
 
     Args:
         tokens: (length,) with ``<s>`` first; ids below `FIRST_PIECE` are never chosen.
-        rule: how to mask.
-        generator: source of randomness.
 
     Returns:
         ``tokens`` corrupted (length,), ``positions`` (length,), ``chosen`` (M,), ``target`` (M,).

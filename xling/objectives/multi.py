@@ -103,8 +103,6 @@ class MultiDataset(ObjectiveDataset):
     """Dataset of several objectives under one index, whose batches keep the objectives separate.
 
     Args:
-        parts: dataset and weight by objective.
-        mode: see the module.
         split: ``train`` draws batches by weight; other splits use every batch once.
     """
 

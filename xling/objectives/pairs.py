@@ -46,10 +46,6 @@ class PairDataset(DrawnDataset):
     """Dataset of sentence pairs of many language pairs mixed by alpha; the sides are swapped at random.
 
     Args:
-        cfg: settings.
-        data: binarised directory.
-        split: ``train`` or ``valid``.
-        langs: languages of the task.
         name: name of the objective, part of its random key.
         build: makes the example of one pair.
         overhead: tokens that ``build`` adds to the two sentences.

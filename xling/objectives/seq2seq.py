@@ -86,12 +86,8 @@ class TextDataset(DrawnDataset):
     """Dataset of sentences or joined sentences of many languages mixed by alpha; other splits hold each once.
 
     Args:
-        cfg: settings, a `TextConfig`.
-        data: binarised directory.
-        split: ``train`` or ``valid``.
         langs: languages of the task; those without monolingual text are skipped.
         name: name of the objective, part of its random key.
-        build: makes the example of a text.
         max_tokens_of: maximum tokens of both sides for texts of given lengths.
         room: tokens of the longest text, 0 for ``tokens_per_sample`` - 1.
     """

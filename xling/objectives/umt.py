@@ -251,12 +251,6 @@ def translate(
     """Translate each text without gradient and return the best hypothesis.
 
     Args:
-        model: the model; its state is not changed.
-        texts: pieces of each text, (length,).
-        langs, others: their languages and the languages to translate into.
-        symbols: symbols of the model.
-        search: search settings.
-        seed: seed of the sampling.
         own: pieces that each language may write, bool (num_langs, vocabulary); None for all.
     """
     translations: list[np.ndarray] = [np.zeros(0, dtype=np.int64)] * len(texts)

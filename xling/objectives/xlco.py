@@ -400,10 +400,7 @@ def info_nce(
     signal.
 
     Args:
-        query: (B, D).
-        key: (B, D), row i the positive of query i.
         negatives: (num, D), may be empty.
-        temperature: T.
 
     Returns:
         (B,) nats.
@@ -425,10 +422,7 @@ def margin_rows(
     """Return the loss of each pair: x must identify its y among all y of the batch, and y its x among all x.
 
     Args:
-        x: (B, D), of length 1.
-        y: (B, D), row i the translation of row i of ``x``.
         margin: subtracted from the similarity of the correct pairs.
-        temperature: T.
 
     Returns:
         (B,) nats, the sum of both directions.

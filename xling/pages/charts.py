@@ -193,11 +193,7 @@ def matrix(
 def shade_matrix(
     rows: Sequence[str], columns: Sequence[str], cells: Mapping[tuple[str, str], MatrixCell], label: str
 ) -> str:
-    """Return a `matrix` without numbers for thousands of cells, one path per shade, with vertical column names.
-
-    Args:
-        rows, columns, cells, label: as of `matrix`.
-    """
+    """Return a `matrix` without numbers for thousands of cells, one path per shade, with vertical column names."""
     cell_size, height = 15.0, 15.0
     left_margin = 24 + 7.5 * max(map(len, rows), default=0)
     top_margin = 16 + 7.5 * max(map(len, columns), default=0)

@@ -21,11 +21,7 @@ from xling.eval.systems import FitConfig, build
 
 
 class NgramEnsemble:
-    """A model and character n-grams that learn the same rows, for texts with one class.
-
-    Args:
-        model: a backend with ``probabilities``.
-    """
+    """A model and character n-grams that learn the same rows, for texts with one class."""
 
     name = "with_ngrams"
 

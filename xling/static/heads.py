@@ -231,9 +231,6 @@ def fit_logistic(
     """Fit a multinomial logistic regression by L-BFGS.
 
     Args:
-        features: (num_rows, num_features).
-        classes: the correct class of each row.
-        labels: all classes.
         inverse_regularisation: weight of the rows relative to the squared weights, as C of scikit-learn.
         shares: the probability of each class of each row instead, (num_rows, num_labels).
     """

@@ -43,13 +43,8 @@ def latent_table(
     """Compute the table whose words are nearest to their latent vectors, float32 (num_table_rows, dim).
 
     Args:
-        sets: aligned rows.
-        hashes: uint32, features of all words.
         hash_ends: int64 (num_words + 1), offsets of each word's features.
-        weights: float32 (num_words,), weight of each word in a text.
         shape: (rows of the table, dim).
-        cfg: rounds and masses.
-        seed: seed of the initial directions.
     """
     matrix, row_mass, row_sets = build_documents(sets, weights, cfg.mass or SOURCE_MASS)
     with Progress("latent vectors", cfg.rounds + cfg.fit_rounds + 1, "rounds") as progress:
@@ -159,8 +154,6 @@ def fit_feature_table(
 
     Args:
         feature_matrix: (num_words, num_table_rows), one over the number of a word's features at each of them.
-        words: float32 (num_words, dim).
-        importance: float32 (num_words,), weight of a word's squared error.
         rounds: iterations of conjugate gradients.
         ridge: see `LatentConfig`.
 

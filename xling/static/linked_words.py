@@ -20,12 +20,7 @@ REPLACED_SHARE = 0.7
 
 
 class AlignedTranslations:
-    """Translations of some words into the languages of linked texts.
-
-    Args:
-        words: the words to look for, in any case.
-        aligned_pairs: linked texts.
-    """
+    """Translations of some words into the languages of linked texts."""
 
     def __init__(self, words: Sequence[str], aligned_pairs: Sequence[AlignedPair]) -> None:
         source_words = {word.lower() for word in words}

@@ -79,7 +79,6 @@ class TagLexicon:
         """Count the words of some texts.
 
         Args:
-            texts: words.
             shares: probabilities of the types of the words of each text, (num_words, types).
         """
         if not texts:

@@ -36,7 +36,6 @@ class TeacherVectors:
     """The vector of every row that has a text in a language of the teacher.
 
     Args:
-        cfg: settings.
         data: output of ``xling corpus nway`` with ``keep_texts``.
         dim: size of the student's vectors, to which the teacher's are reduced.
     """

@@ -52,12 +52,7 @@ Targets: TypeAlias = tuple[Tensor, Tensor]
 
 
 class BatchSampler:
-    """Pairs of texts by update number, independent of earlier updates.
-
-    Args:
-        sets: aligned rows.
-        cfg: shares, rows, languages.
-    """
+    """Pairs of texts by update number, independent of earlier updates."""
 
     def __init__(self, sets: Sequence[RowSet], cfg: StaticTraining) -> None:
         self.cfg = cfg
@@ -160,10 +155,7 @@ class Trainer:
     """The table, its sums of squares, and the update step.
 
     Args:
-        cfg: settings.
-        hashes: uint32, features of all words.
         hash_ends: int64 (num_words + 1), offsets of each word's features.
-        weights: float32 (num_words,), weight of each word in a sentence.
         table: float32 (num_table_rows, dim), the initial table; default: a random one.
         weight_direction: float32 (dim,), the initial direction of `learned_weights`; default: zeros.
     """
@@ -261,14 +253,7 @@ class Trainer:
         return torch.from_numpy(self._feature_rows[index].astype(np.int64)), counts
 
     def _adagrad_step(self, rows: np.ndarray, word_of_feature: Tensor, gradient: Tensor, lr: float) -> None:
-        """Sum the gradient of each table row and make its step, in chunks of rows that fit the cache.
-
-        Args:
-            rows: int64 (F,), the row of each feature.
-            word_of_feature: int64 (F,), the word of each feature.
-            gradient: float32 (num_words, dim), gradient of each feature of a word.
-            lr: learning rate.
-        """
+        """Sum the gradient of each table row and make its step, in chunks of rows that fit the cache."""
         order = np.argsort(rows, kind="stable")
         word_of_feature, rows = word_of_feature[torch.from_numpy(order)], rows[order]
         row_starts = np.flatnonzero(np.diff(rows, prepend=-1))
@@ -293,9 +278,6 @@ def contrastive_loss(
     """Return the mean cross-entropy of identifying row i of the other side from row i, in both directions.
 
     Args:
-        a: (R, D), rows of length 1.
-        b: (R, D), rows of length 1.
-        temperature: divisor of the similarities.
         margin: subtracted from the similarity of the correct row.
 
     Returns:

@@ -23,12 +23,7 @@ NEAR = 0.1
 
 
 class WordLinks:
-    """Links words by a static encoder.
-
-    Args:
-        encoder: output of ``xling pretrain static``.
-        least: least similarity of linked words.
-    """
+    """Links words by a static encoder."""
 
     def __init__(self, encoder: Path, least: float) -> None:
         self.least = least

@@ -312,11 +312,6 @@ def _line_hashes(
 ) -> tuple[UInt64[np.ndarray, " hashes"], Int64[np.ndarray, " hashes"]]:
     """Return hashes of short lines, and of the same lines with any one unit left open if they are long enough.
 
-    Args:
-        units: unit hashes of all lines.
-        line_starts: where each line begins.
-        lengths: number of units of each line.
-
     Returns:
         The hashes, and the index of the line of each.
     """

@@ -221,10 +221,6 @@ _NUM_SPECIAL_PIECES = 3
 def train_unigram_model(runs: Sequence[str], size: int) -> sentencepiece.SentencePieceProcessor:
     """Return a unigram model of at most ``size`` pieces, or one per character, that changes no character.
 
-    Args:
-        runs: text without spaces.
-        size: number of pieces.
-
     Source: Kudo 2018, Subword regularization, section 3.2; trained by sentencepiece.
     """
     model_bytes = io.BytesIO()

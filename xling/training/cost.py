@@ -26,8 +26,6 @@ def describe(
 
     Args:
         trainer: trainer of the first phase; unusable afterwards.
-        train: settings of the whole run.
-        phases: its phases.
         build: builds a task from the settings of a phase.
 
     The warm-up makes `WARM` + 1 + `TIMED` updates of real batches with ``trainer``.

@@ -33,11 +33,6 @@ class TrainIterator:
     gets an empty one at the end. So the batches of an update depend only on how many it has in all.
 
     Args:
-        dataset: the dataset; its epoch is set.
-        max_tokens: most real tokens of a batch.
-        epoch: the epoch, from 1.
-        num_shards: number of processes.
-        shard: number of this process.
         workers: loader workers, 0 for a thread of this process.
         used: batches of the epoch that all processes used in an earlier run.
         window: the window from which those are counted off, see `Stream.window`; empty for the start of the epoch.

@@ -68,7 +68,6 @@ class Updates:
     """Maker of updates that counts skipped updates and split batches.
 
     Args:
-        trainer: the trainer; batches come from its ``train`` split.
         dump: file for the batches of the last skipped update when training stops.
         limit: number of successive skipped updates that stops training.
 

@@ -53,12 +53,6 @@ def check(directory: Path, checkpoint: Path) -> list[str]:
 class Adversary:
     """Text of several languages, a discriminator and its optimiser.
 
-    Args:
-        cfg: settings; its ``adversary`` names the text.
-        model: the model that is fine-tuned.
-        checkpoint: where it comes from.
-        langs: languages of its encoder.
-
     Raises:
         UserError: as `check`.
     """

@@ -35,11 +35,8 @@ class RowSwitcher:
 
     Args:
         task: task of the rows; if the answer is a place in the text, words cannot be switched.
-        lang: language of the rows.
         dictionaries: language -> file in MUSE's format, from ``lang``.
-        rate: probability that a word is replaced, if a dictionary has it.
         rows: the training rows, to check the direction of the dictionaries on.
-        seed: seed of all draws.
 
     Raises:
         UserError: the task does not allow switching, the rate is out of range, or a dictionary is unreadable

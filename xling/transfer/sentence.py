@@ -51,12 +51,7 @@ class SentenceSettings:
 
 
 class SentenceHead(nn.Module):
-    """The layers that turn the states of a text into its vector.
-
-    Args:
-        settings: what the model declares.
-        dim: width of the encoder.
-    """
+    """The layers that turn the states of a text into its vector."""
 
     def __init__(self, settings: SentenceSettings, dim: int) -> None:
         super().__init__()
@@ -140,8 +135,6 @@ def read_head(directory: Path, dim: int, random_init: bool = False) -> SentenceH
     """Read what a model declares about its sentence vectors; None if it declares nothing.
 
     Args:
-        directory: of a published model.
-        dim: width of its encoder.
         random_init: keep fresh weights, for the control.
 
     Raises:

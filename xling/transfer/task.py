@@ -75,9 +75,6 @@ class Task:
         """Encode a row as examples: several windows if a text is too long, or one example per alternative.
 
         Args:
-            processor: SentencePiece model.
-            row: the row.
-            labels: closed list of labels.
             max_length: sub-tokens of one sequence, specials included.
             labelled: read the row's label; without, a row may have one that is not in ``labels``.
 

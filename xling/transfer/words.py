@@ -48,9 +48,6 @@ def word_vectors(
     """Compute contextual word vectors: the mean of each word's sub-word states.
 
     Args:
-        ckpt: directory of `xling pretrain`.
-        sentences: words of each sentence.
-        lang: their language, for models with language embeddings.
         layer: number of layers, 0 for the input embeddings, -1 for the last.
         random_init: take fresh weights of the same shape: the control.
 

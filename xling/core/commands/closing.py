@@ -56,10 +56,7 @@ def closing_line(stage: str, cfg: Any, before: bytes, seconds: float, following:
     """Return the closing line of a stage; empty for one that has published nothing.
 
     Args:
-        stage: name of the stage.
-        cfg: its settings.
         before: `state_of` the output before the run.
-        seconds: how long it ran.
         following: the next command, where it is not that of the stage.
     """
     given = getattr(cfg, "out", ""), getattr(cfg, "lang", "")

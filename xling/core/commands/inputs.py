@@ -198,11 +198,6 @@ def import_hub_inputs(path_settings: str, cfg: Any, load: Callable[[str], Any]) 
 
     So are those of ``checkpoints``, also ``NAME=hf:NAME_OR_FOLDER`` and a folder of sentence-transformers.
 
-    Args:
-        path_settings: as in `check_inputs_exist`.
-        cfg: the settings, a dataclass.
-        load: imports ``module:attribute``.
-
     Raises:
         UserError: the model does not exist or cannot be imported.
     """

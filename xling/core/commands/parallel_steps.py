@@ -27,8 +27,6 @@ def run_steps(
     running end first.
 
     Args:
-        pipeline: steps and what each needs.
-        configs: resolved settings of each step.
         steps_at_once: processes.
         num_workers: processes for the parts of one stage, as for `run_local`; None is 1 for steps that run at once.
 

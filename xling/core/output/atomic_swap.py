@@ -42,8 +42,6 @@ def swap(new: Path, out: Path, keep_old: bool) -> Path | None:
     """Rename the complete folder ``new`` to ``out``; the folder that was there is deleted last.
 
     Args:
-        new: a folder with a manifest.
-        out: its final path.
         keep_old: keep the old folder as ``OUT.damaged`` instead of deleting it.
 
     Returns:

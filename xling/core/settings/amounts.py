@@ -20,10 +20,6 @@ def num_bytes(text: str) -> int | None:
 def num_seconds(name: str, text: str) -> float:
     """Return the seconds of ``90m``, ``2h`` or ``45s``; 0 for "".
 
-    Args:
-        name: of the setting.
-        text: its value.
-
     Raises:
         UserError: not a time above 0.
     """

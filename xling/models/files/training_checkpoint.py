@@ -90,8 +90,6 @@ class Writer:
     a checkpoint. If the model is sharded, every process copies and writes its part of ``update-<n>.parts``.
 
     Args:
-        directory: where to write.
-        keep: how many checkpoints to keep.
         accumulate: batches of an update in each process.
 
     Attributes:
@@ -299,9 +297,6 @@ def resume(
     like a damaged one.
 
     Args:
-        trainer: fresh, with the same settings in all processes.
-        directory: directory of the checkpoints.
-        plan: plan of the training, a `xling.training.plan.Plan`.
         enter: called with the number of updates made before the data are opened.
 
     Returns:

@@ -84,10 +84,6 @@ def generate(
 
     Args:
         model: the model; its state, including training mode, is restored.
-        net_input: sources, see `xling.data.packing.pack`.
-        tgt_langs: index of each output's language, int64 (B,).
-        symbols: symbols of the model.
-        search: search settings.
         pieces: bool (V,), to allow only these pieces, for example those of one language.
 
     Returns:
@@ -113,10 +109,7 @@ def generate_all(
     """Generate outputs for any number of sources in their order, batched by length.
 
     Args:
-        model, symbols, search, pieces: see `generate`.
         sources: pieces of each source without specials, (length,); empty ones give one empty hypothesis.
-        src_langs, tgt_langs: language indices of each.
-        batch_tokens: source tokens of a batch, including specials.
         on_batch: callback after every batch with its number of sources and of generated tokens.
     """
     device = model.encoder.tokens.weight.device

@@ -25,12 +25,7 @@ LANG_ADAPTER, TASK_ADAPTER = "lang", "task"
 
 
 class Adapter(nn.Module):
-    """A bottleneck, ``U relu(D h)``: MAD-X, equation 1, without its residual, which the layer adds.
-
-    Args:
-        dim: input and output size.
-        width: size of the bottleneck.
-    """
+    """A bottleneck, ``U relu(D h)``: MAD-X, equation 1, without its residual, which the layer adds."""
 
     def __init__(self, dim: int, width: int) -> None:
         super().__init__()

@@ -92,10 +92,6 @@ class Attention:
     def for_compiled(self, x: Float[Tensor, "tokens dim"], width: int) -> CompiledAttention:
         """Return which tokens attend to which for compiled code, in tensors and numbers that may differ by batch.
 
-        Args:
-            x: states of the queries, (N, D).
-            width: size of a head.
-
         Returns:
             For flash attention the starts of the sequences, for FlexAttention (biases on a GPU) its blocks; else one
             dense block, however much it is padded, since every other number of blocks would be compiled again.

@@ -19,11 +19,6 @@ def dropout(x: Float[Tensor, " *shape"], prob: float, training: bool) -> Float[T
     On a CPU the random numbers are 16-bit integers of a generator seeded from torch's, so that torch's seed
     or restored state still determines everything; ``prob`` is rounded to 1 / 65536. Compiled code draws the same.
 
-    Args:
-        x: floating point, any shape.
-        prob: 0 <= prob < 1.
-        training: False returns ``x``.
-
     Source: Srivastava et al. 2014.
     """
     assert 0 <= prob < 1, f"dropout {prob} is not in [0, 1)"

@@ -71,12 +71,7 @@ def make_norm(cfg: EncoderConfig, is_used: bool = True) -> nn.Module:
 
 
 class Layer(nn.Module):
-    """One transformer layer on packed tokens (N, D).
-
-    Args:
-        cfg: the shape of the model.
-        index: index of the layer, from 0.
-    """
+    """One transformer layer on packed tokens (N, D)."""
 
     def __init__(self, cfg: EncoderConfig, index: int = 0) -> None:
         super().__init__()
@@ -192,8 +187,6 @@ class Encoder(nn.Module):
     """Embeddings and layers on packed batches.
 
     Args:
-        cfg: the shape.
-        vocab_size: number of token ids.
         num_langs: number of language embeddings, 0 for none.
     """
 
@@ -351,9 +344,6 @@ class LMHead(nn.Module):
     """RoBERTa's LM head: dense layer, gelu, layer norm, then the tied embeddings.
 
     Args:
-        dim: size of the states.
-        weight: the embedding matrix, (V, D).
-        eps: epsilon of the layer norm.
         biases: whether the dense layer and the norm have biases; the output always has one.
         invertible: invertible adapter of the encoder, undone before the embeddings; the encoder owns it.
     """

@@ -34,10 +34,6 @@ BOS = 0
 class Frozen(nn.Module):
     """The states of the frozen encoder for the sources of the last batch, and which targets read which of them.
 
-    Args:
-        directory: a published encoder.
-        model: the model that reads them.
-
     Attributes:
         states: (N, E) of the sources.
         ids: ids of the sources, (N,).
@@ -103,13 +99,7 @@ class Frozen(nn.Module):
 
 
 class Fusion(nn.Module):
-    """Attention of one layer to the frozen states, mixed with what its own attention gives.
-
-    Args:
-        frozen: the frozen states.
-        layer: a layer of the encoder or the decoder.
-        dim: width of the model.
-    """
+    """Attention of one layer to the frozen states, mixed with what its own attention gives."""
 
     frozen: Frozen
     asking: Float[Tensor, "tokens dim"]

@@ -189,9 +189,6 @@ def linear_cross_entropy(
     in the dtype of ``hidden``.
 
     Args:
-        hidden: (M, D), float32 or bfloat16.
-        weight: (V, D) of the same dtype.
-        bias: (V,) of the same dtype.
         target: (M,) int64, in [0, V).
         smoothing: probability that is spread evenly over the other V - 1 ids (label smoothing).
 

@@ -71,10 +71,6 @@ class RelativeBiases(nn.Module):
 class SinusoidalPositions(nn.Module):
     """Fixed position vectors: sines in the first half and cosines in the second.
 
-    Args:
-        positions: number of positions.
-        dim: width, even.
-
     Source: fairseq, ``sinusoidal_positional_embedding.py``; its first position has the third row.
     """
 

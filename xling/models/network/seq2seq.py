@@ -185,8 +185,6 @@ class Decoder(nn.Module):
     """Positions, layers and head; the word vectors are the encoder's.
 
     Args:
-        cfg: the shape.
-        weight: the embedding matrix, (V, D).
         num_langs: number of language embeddings, 0 for none.
     """
 
@@ -323,8 +321,6 @@ def pool(states: Float[Tensor, "tokens dim"], runs: SequenceRuns, pooling: str) 
     """Pool each sequence of a packed batch to one vector over its tokens, excluding the first and the last.
 
     Args:
-        states: (N, D).
-        runs: runs of the batch.
         pooling: ``max`` or ``mean``.
 
     Returns:

@@ -168,11 +168,7 @@ class TransformersEncoder(nn.Module):
 
 
 class TransformersModel(nn.Module):
-    """Model without an LM head that wraps an encoder of transformers where our pre-trained models are expected.
-
-    Args:
-        settings, vocab_size, dropout: see `TransformersEncoder`.
-    """
+    """Model without an LM head that wraps an encoder of transformers where our pre-trained models are expected."""
 
     def __init__(self, settings: Mapping[str, Any], vocab_size: int, dropout: float | None = None) -> None:
         super().__init__()

@@ -70,11 +70,7 @@ def value(cfg: Any, name: str) -> Any:
 
 
 def frozen_encoders(cfg: Any) -> dict[str, str]:
-    """Return the folders of the frozen encoders that a model reads, by setting.
-
-    Args:
-        cfg: its settings.
-    """
+    """Return the folders of the frozen encoders that a model reads, by setting."""
     folders = {name: value(cfg, name) for name, part in PARTS.items() if part.is_frozen}
     return {name: folder for name, folder in folders.items() if folder}
 

@@ -52,12 +52,6 @@ def read_dictionary(path: Path, lang: str = "") -> dict[str, tuple[str, ...]]:
 def check_direction(path: Path, dictionary: Dictionary, text_words: Collection[str], lang: str) -> None:
     """Reject a dictionary whose right column, not its left one, holds words of the text.
 
-    Args:
-        path: path of the dictionary, for the message.
-        dictionary: as read.
-        text_words: words of the text to be switched.
-        lang: language of the text.
-
     Raises:
         UserError: at least twice as many words of the right column as of the left one occur in the text.
     """

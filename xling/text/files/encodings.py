@@ -395,7 +395,6 @@ def guess_encoding(sample: bytes, lang: str = "") -> str:
     """Return the Python codec of a legacy encoding in which a sample reads well, or "".
 
     Args:
-        sample: bytes that are not UTF-8.
         lang: the language of the text, "" if it is not known.
     """
     if encoding := unmarked_utf(sample):

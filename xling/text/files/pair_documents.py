@@ -42,9 +42,7 @@ def joined(sides: list[Shard], firsts: Int64[np.ndarray, " documents"], room: in
     The tokens are those of ``sides``, each sentence with its ``</s>``. A longer pair is a block of its own.
 
     Args:
-        sides: the two sides, item by item aligned.
         firsts: the first pair of every document.
-        room: most tokens of either side.
     """
     lengths = np.stack([side.sizes.astype(np.int64) for side in sides])
     if not lengths.size:

@@ -221,14 +221,7 @@ _ROWS_PER_WRITE = 500_000
 
 
 def write_arpa(path: Path, vocabulary: list[str], orders: list[NgramTable], model: list[Estimates]) -> None:
-    """Write a model to ``path`` atomically.
-
-    Args:
-        path: the ARPA file.
-        vocabulary: the word of each id.
-        orders: n-gram tables.
-        model: their estimates.
-    """
+    """Write a model to ``path`` atomically."""
     words = pl.Series(vocabulary, dtype=pl.String)
     temporary = path.with_name(path.name + ".tmp")
     with temporary.open("wb") as handle:

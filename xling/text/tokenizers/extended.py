@@ -29,9 +29,7 @@ def extend(
     """Return a tokenizer with the pieces of ``base`` and new ones, the names of its pieces, and counts.
 
     Args:
-        base: file of a WordPiece tokenizer.
         size: number of pieces in all.
-        text: lines to learn new pieces from.
         kept: lines whose frequent words are cut as by ``base``.
 
     Raises:

@@ -102,12 +102,7 @@ def fine_tune(
     """Train the model of a translator on rows of source and target text.
 
     Args:
-        translator: its model is trained.
         examples: from `make_example`.
-        cfg: settings.
-        freeze_side: frozen side.
-        seed: seed of the order of rows.
-        title: name on the progress bar.
         on_epoch_end: called after every epoch.
         on_update: called after every update with its number, the epoch from 0 and the mean loss.
 

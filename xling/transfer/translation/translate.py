@@ -40,10 +40,6 @@ class Translator:
     """A published encoder-decoder with its vocabulary.
 
     Args:
-        directory: output of `xling pretrain` or `xling finetune mt`.
-        search: search settings.
-        batch_tokens: source tokens of a batch.
-        precision: precision of the weights.
         truncates: truncate texts that are too long instead of dividing them.
         random_init: use fresh random weights instead of the trained ones, as a control.
 
@@ -87,8 +83,6 @@ class Translator:
         """Translate texts, one output per input, in order.
 
         Args:
-            texts: any; empty ones stay empty.
-            src, tgt: languages.
             on_batch: see `xling.models.generate.decode.generate_all`; not called for translation into ``via``.
             via: language to translate through, empty for none.
         """

@@ -62,10 +62,6 @@ class ValidationWatcher:
     """Validation callback that measures a model, keeps the best one, and stops a collapsed run.
 
     It warns first of languages that share no vocabulary item.
-
-    Args:
-        cfg: settings of the stage.
-        settings: settings of the training.
     """
 
     def __init__(self, cfg: UmtConfig, settings: PretrainConfig) -> None:

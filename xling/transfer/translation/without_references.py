@@ -45,10 +45,7 @@ def share_in_language(
     """Return the share of texts that naive Bayes over pieces assigns to a language.
 
     Args:
-        counts: counts of pieces by language, (num_langs, vocabulary).
         tokens: pieces of each text; an empty one is in no language.
-        lang: the language.
-        candidates: languages to choose from.
     """
     smoothed = counts.double()[list(candidates)] + 0.1
     log_shares = (smoothed / smoothed.sum(1, keepdim=True)).log()
@@ -81,11 +78,7 @@ class Examiner:
     """Measurement of a model on held-out monolingual sentences.
 
     Args:
-        held_out_by_lang: sentences by language index.
         pairs: pairs of language indices, each examined in both directions.
-        symbols: symbols of the model.
-        processor: SentencePiece.
-        search: search settings.
     """
 
     def __init__(
