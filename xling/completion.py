@@ -25,7 +25,11 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def run(words: Sequence[str]) -> Answer:
-    """Return the completion script for a shell (UserError: no shell is named, or one that is not known)."""
+    """Return the completion script for a shell.
+
+    Raises:
+        UserError: no shell is named, or one that is not known.
+    """
     if len(words) != 1:
         raise UserError("xling completion needs a shell", "xling completion bash|zsh|fish")
     if words[0] not in SHELLS:

@@ -83,7 +83,11 @@ class Symbols:
         return self.mask + 1 + len(self.langs) + index
 
     def index_of(self, lang: str, what: str) -> int:
-        """Return the index of a language (UserError: the model ``what`` was not trained on it)."""
+        """Return the index of a language.
+
+        Raises:
+            UserError: the model ``what`` was not trained on it.
+        """
         if (name := languages.find(lang, self.langs)) is None:
             raise UserError(
                 f"{what} was not trained on {lang!r}",

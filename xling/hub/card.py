@@ -211,7 +211,11 @@ def model_index(name: str, paths: Sequence[Path]) -> str:
 
 
 def _read_scores(paths: Sequence[Path]) -> list[dict[str, Any]]:
-    """Return the scores in files of ``xling eval`` (UserError: a file does not contain scores)."""
+    """Return the scores in files of ``xling eval``.
+
+    Raises:
+        UserError: a file does not contain scores.
+    """
     rows: list[dict[str, Any]] = []
     for path in paths:
         try:
@@ -331,7 +335,11 @@ def _format_counts(counts: dict[str, Any]) -> str:
 
 
 def _describe_scores(paths: Sequence[Path]) -> str:
-    """List every score with its signature (UserError: a file does not contain scores)."""
+    """List every score with its signature.
+
+    Raises:
+        UserError: a file does not contain scores.
+    """
     rows = [
         [
             *map(_format_cell, (score["suite"], score["lang"], score["system"])),

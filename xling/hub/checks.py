@@ -81,7 +81,11 @@ def check_no_static_head(checkpoint: Path) -> None:
 
 
 def check_export_onnx(cfg: ExportConfig) -> None:
-    """Check the model of ``xling export onnx`` (UserError: as `xling.hub.unsupported_parts.check_hf`)."""
+    """Check the model of ``xling export onnx``.
+
+    Raises:
+        UserError: as `xling.hub.unsupported_parts.check_hf`.
+    """
     unsupported_parts.check_hf(cfg.checkpoint)
 
 

@@ -118,7 +118,11 @@ def check_heads(width: int, heads: int, head_dim: int, model_name: Path) -> None
 
 
 def check_layers(side: str, num_layers: int, expected: int, model_name: Path) -> None:
-    """Reject weights with more or fewer layers than the configuration says (UserError: they differ)."""
+    """Reject weights with more or fewer layers than the configuration says.
+
+    Raises:
+        UserError: they differ.
+    """
     if num_layers != expected:
         finding = (
             f"no {side}.layers.{num_layers}"

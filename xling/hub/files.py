@@ -148,7 +148,11 @@ def spm_paths(folder: Path) -> list[Path]:
 
 
 def find_spm_path(folder: Path) -> Path:
-    """Return the path of a directory's SentencePiece model (UserError: there is none)."""
+    """Return the path of a directory's SentencePiece model.
+
+    Raises:
+        UserError: there is none.
+    """
     if not (present := spm_paths(folder)):
         raise UserError(
             f"{folder} has no SentencePiece model", f"{' or '.join(SPM_NAMES)}, or tokenizer.json"
@@ -192,14 +196,22 @@ def read_tokens(folder: Path) -> list[str]:
 
 
 def check_tokenizer(folder: Path, pieces: list[str]) -> None:
-    """Compare the pieces with those of ``tokenizer.json``, if there is one (UserError: they differ)."""
+    """Compare the pieces with those of ``tokenizer.json``, if there is one.
+
+    Raises:
+        UserError: they differ.
+    """
     if tokens := read_tokens(folder):
         first = len(tokenizer.SPECIAL_TOKENS)
         check_same_pieces(tokens[first : first + len(pieces)], pieces, folder / "tokenizer.json")
 
 
 def read_tokenizer(path: Path) -> Tokenizer:
-    """Read a file of the package tokenizers (UserError: it is none)."""
+    """Read a file of the package tokenizers.
+
+    Raises:
+        UserError: it is none.
+    """
     try:
         return Tokenizer.from_file(str(path))
     except Exception as error:  # tokenizers raises nothing narrower
@@ -237,7 +249,11 @@ def check_same_cuts(folder: Path, pieces: Sequence[str], out: Path) -> None:
 
 
 def check_rows(num_rows: int, num_ids: int, model_name: Path) -> None:
-    """Reject weights and a tokenizer of different sizes (UserError: the sizes differ)."""
+    """Reject weights and a tokenizer of different sizes.
+
+    Raises:
+        UserError: the sizes differ.
+    """
     if num_rows != num_ids:
         raise UserError(
             f"{model_name} has {num_rows} embeddings, and its tokenizer {num_ids} ids",
@@ -247,7 +263,11 @@ def check_rows(num_rows: int, num_ids: int, model_name: Path) -> None:
 
 
 def check_largest_id(order: Sequence[int], num_rows: int, model_name: Path | str) -> None:
-    """Reject a tokenizer with an id that the embeddings have no row for (UserError: there is one)."""
+    """Reject a tokenizer with an id that the embeddings have no row for.
+
+    Raises:
+        UserError: there is one.
+    """
     if max(order) >= num_rows:
         raise UserError(
             f"{model_name} has {num_rows} embeddings, and its tokenizer the id {max(order)}",

@@ -195,7 +195,11 @@ def read_task(config: Mapping[str, Any]) -> tuple[str, list[str]] | None:
 def head_from_hf(
     state: Mapping[str, Shaped[Tensor, " ..."]], model_name: str
 ) -> dict[str, Float32[Tensor, " ..."]]:
-    """Rename the weights of a classifier to our names (UserError: one is missing)."""
+    """Rename the weights of a classifier to our names.
+
+    Raises:
+        UserError: one is missing.
+    """
     if missing := [theirs for theirs in HEAD_NAMES.values() if theirs not in state]:
         raise UserError(
             f"{model_name} has no weight {missing[0]}", "all weights of its class", "copy the complete model"

@@ -45,7 +45,11 @@ class ModelMeasurement:
 
 
 def run(cfg: MeasureConfig) -> manifest.Manifest:
-    """Measure all models and publish the numbers (UserError: as `xling.hub.checks.check_measure`)."""
+    """Measure all models and publish the numbers.
+
+    Raises:
+        UserError: as `xling.hub.checks.check_measure`.
+    """
     checks.check_measure(cfg)
     given = [(item, small) for small, items in enumerate((cfg.checkpoints, cfg.int8)) for item in items]
     named_items = [(item.rpartition("="), bool(small)) for item, small in given]

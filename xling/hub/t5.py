@@ -143,7 +143,11 @@ def to_our_weights(
     order: Int[Tensor, " vocab"],
     folder: Path,
 ) -> dict[str, Shaped[Tensor, " ..."]]:
-    """Rename the weights of T5 to our names, rows in the ``order`` of our ids (UserError: one is missing)."""
+    """Rename the weights of T5 to our names, rows in the ``order`` of our ids.
+
+    Raises:
+        UserError: one is missing.
+    """
     sides = layouts.t5_layouts(is_gated(shape.ffn), shape.layer_biases)
     weights = mbart.to_our_weights(state, state["shared.weight"], order, sides, str(folder))
     if shape.untied_head:

@@ -83,7 +83,11 @@ def to_hf_weights(
 def to_hf_config(
     params: Mapping[str, Any], state: Mapping[str, Shaped[torch.Tensor, " ..."]], path: Path
 ) -> dict[str, Any]:
-    """Return the ``config.json`` of a checkpoint (UserError: it has a part that transformers lacks)."""
+    """Return the ``config.json`` of a checkpoint.
+
+    Raises:
+        UserError: it has a part that transformers lacks.
+    """
     if unsupported := [name for name in _UNSUPPORTED_PARTS if params.get(name)]:
         raise UserError(
             f"{path}: {unsupported[0]}={params[unsupported[0]]}",

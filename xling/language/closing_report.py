@@ -25,7 +25,11 @@ STAGE = "language report"
 
 
 def run(cfg: ReportConfig) -> Answer:
-    """Write the page of a folder (UserError: the folder holds no survey)."""
+    """Write the page of a folder.
+
+    Raises:
+        UserError: the folder holds no survey.
+    """
     facts_file = cfg.folder / "survey" / "survey.json"
     if not facts_file.is_file():
         raise UserError(

@@ -94,7 +94,11 @@ class Objective(ABC):
     settings: TaskConfig
 
     def __init__(self, cfg: Any, dictionary: Dictionary, langs: list[str]) -> None:
-        """Initialise (UserError: a setting is out of its range, or as `TaskConfig.check_data`)."""
+        """Initialise.
+
+        Raises:
+            UserError: a setting is out of its range, or as `TaskConfig.check_data`.
+        """
         self.cfg, self.dictionary, self.langs = cfg, dictionary, langs
         declared = SETTINGS[self.name]
         self.settings = declared(
@@ -104,7 +108,11 @@ class Objective(ABC):
         self.settings.check_data(langs)
 
     def fit(self, shape: Any) -> None:
-        """Store the model's configuration (UserError: as `TaskConfig.check_model`)."""
+        """Store the model's configuration.
+
+        Raises:
+            UserError: as `TaskConfig.check_model`.
+        """
         self.settings.check_model(self.langs, shape)
         self.shape = shape
 

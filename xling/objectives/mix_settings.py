@@ -38,7 +38,11 @@ def of_mix(objectives: Mapping[str, Mapping[str, Any]], data: Path) -> None:
 
 
 def weight_of(name: str, text: Any) -> float:
-    """Parse the weight of an objective (UserError: it is not a number above 0)."""
+    """Parse the weight of an objective.
+
+    Raises:
+        UserError: it is not a number above 0.
+    """
     try:
         weight = float(text)
     except ValueError:

@@ -21,7 +21,11 @@ from xling.text.vocab import vocab_digest
 
 
 def check_language_last(setting: str, shape: Any) -> None:
-    """Reject a model that puts the language first (UserError: ``setting`` does not fit the shape)."""
+    """Reject a model that puts the language first.
+
+    Raises:
+        UserError: ``setting`` does not fit the shape.
+    """
     if shape.lang_first:
         raise UserError(f"{setting} with model.lang_first=true", "model.lang_first=false")
 

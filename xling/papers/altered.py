@@ -137,7 +137,11 @@ def _drawn(
 
 
 def _cut(text: Mapping[str, str], names: Sequence[str], cfg: AlteredConfig) -> Sequence[str]:
-    """The first names whose text fills ``mb`` (UserError: there is less text)."""
+    """The first names whose text fills ``mb``.
+
+    Raises:
+        UserError: there is less text.
+    """
     if not cfg.mb:
         return names
     sizes = [len(text[name].encode()) + 1 for name in names]

@@ -105,7 +105,11 @@ def _rows_of(cfg: WatchConfig) -> list[Path]:
 
 
 def snapshots_of(checkpoints: Sequence[Path]) -> dict[int, Path]:
-    """Map the number of updates to the model that was published then, in order (UserError: see `run`)."""
+    """Map the number of updates to the model that was published then, in order.
+
+    Raises:
+        UserError: see `run`.
+    """
     if not checkpoints:
         raise UserError("no checkpoint is named", "a folder of `xling pretrain`", "xling watch runs/model")
     result: dict[int, Path] = {}

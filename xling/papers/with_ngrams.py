@@ -74,7 +74,11 @@ class NgramEnsemble:
 
 
 def with_ngrams(cfg: Any) -> NgramEnsemble:
-    """Create the system from the checkpoint of an evaluation (UserError: there is none)."""
+    """Create the system from the checkpoint of an evaluation.
+
+    Raises:
+        UserError: there is none.
+    """
     if not cfg.checkpoint:
         raise UserError("no checkpoint is given", "a directory made by `xling pretrain`", "checkpoint=DIR")
     return NgramEnsemble(build("pretrained", cfg))

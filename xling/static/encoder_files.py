@@ -76,7 +76,11 @@ def is_static_encoder(folder: Path) -> bool:
 
 
 def load_encoder(folder: Path, random_init: bool = False) -> StaticEncoder:
-    """Read a model, or its control with a random table (UserError: a file is missing or damaged)."""
+    """Read a model, or its control with a random table.
+
+    Raises:
+        UserError: a file is missing or damaged.
+    """
     path = folder / WEIGHTS_FILE
     try:
         settings = {"features": 1} | json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))

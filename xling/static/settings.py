@@ -107,7 +107,11 @@ class StaticTraining:
     model: StaticConfig = field(default_factory=StaticConfig)
 
     def __post_init__(self) -> None:
-        """Reject invalid settings (UserError: a setting out of range)."""
+        """Reject invalid settings.
+
+        Raises:
+            UserError: a setting out of range.
+        """
         if self.model.features != FEATURES_VERSION:
             raise UserError(
                 f"model.features={self.model.features}",

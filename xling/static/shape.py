@@ -42,5 +42,9 @@ class StaticConfig:
     )
 
     def __post_init__(self) -> None:
-        """Reject settings without a valid table (UserError: a setting out of range)."""
+        """Reject settings without a valid table.
+
+        Raises:
+            UserError: a setting out of range.
+        """
         ranges.check(self)

@@ -345,7 +345,11 @@ def _bloom_filter(hashes: UInt64[np.ndarray, " hashes"]) -> UInt8[np.ndarray, " 
 
 
 def read(path_or_folder: str | Path) -> Leaks:
-    """Read the index that ``xling eval leaks`` wrote into a folder (UserError: there is none)."""
+    """Read the index that ``xling eval leaks`` wrote into a folder.
+
+    Raises:
+        UserError: there is none.
+    """
     path = Path(path_or_folder) / FILE_NAME if Path(path_or_folder).is_dir() else Path(path_or_folder)
     if not path.is_file():
         raise UserError(

@@ -205,7 +205,11 @@ def _sample_lines(
 
 
 def _base_file(cfg: VocabConfig) -> Path:
-    """Return the tokenizer file of ``base`` (UserError: there is none, or a setting has no effect on it)."""
+    """Return the tokenizer file of ``base``.
+
+    Raises:
+        UserError: there is none, or a setting has no effect on it.
+    """
     path = Path(cfg.base) / WORDPIECE
     if not path.is_file():
         raise UserError(
@@ -289,7 +293,11 @@ def _round_scores(model: Any) -> None:
 
 
 def copy_vocabulary(directory: Path, out: Path) -> None:
-    """Copy the files of the vocabulary in ``directory`` into ``out`` (UserError: there is no vocabulary)."""
+    """Copy the files of the vocabulary in ``directory`` into ``out``.
+
+    Raises:
+        UserError: there is no vocabulary.
+    """
     vocab_digest(directory)
     load_processor(directory)
     for name in (DICTIONARY, SPM_MODEL, WORDPIECE, TRANSFORMERS_TOKENIZER):

@@ -88,7 +88,11 @@ class TrainConfig:
     workers: int = ranged(0, NOT_NEGATIVE, NO_EFFECT_METADATA)
 
     def __post_init__(self) -> None:
-        """Reject invalid settings (UserError: a setting out of its range)."""
+        """Reject invalid settings.
+
+        Raises:
+            UserError: a setting out of its range.
+        """
         ranges.check(self, "train.")
         if self.schedule == "linear" and self.final_lr:
             raise UserError(
@@ -147,7 +151,11 @@ class PhaseConfig:
     local_theta: float | None = None
 
     def __post_init__(self) -> None:
-        """Reject negative lengths (UserError: a setting out of its range)."""
+        """Reject negative lengths.
+
+        Raises:
+            UserError: a setting out of its range.
+        """
         ranges.check(self, "phases.")
 
 

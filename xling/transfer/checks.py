@@ -72,7 +72,11 @@ def check_swap(cfg: SwapConfig) -> None:
 
 
 def check_mine(cfg: Any) -> None:
-    """Check the model of ``xling mine`` (UserError: it is fine-tuned, or no model)."""
+    """Check the model of ``xling mine``.
+
+    Raises:
+        UserError: it is fine-tuned, or no model.
+    """
     if cfg.checkpoint and not (Path(cfg.checkpoint) / inputs.STATIC_FILE).is_file():
         model_folder.check_model(Path(cfg.checkpoint), *model_folder.OURS, model_folder.FOREIGN)
 

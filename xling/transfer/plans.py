@@ -229,7 +229,11 @@ def test_files(*sets: Mapping[str, tuple[str, ...]]) -> list[str]:
 
 
 def read_aligned(pair: str, source: Path, reference: Path) -> LinePair:
-    """Read the lines of two aligned files (UserError: one is missing, or they differ in length)."""
+    """Read the lines of two aligned files.
+
+    Raises:
+        UserError: one is missing, or they differ in length.
+    """
     line_lists = []
     for path in (source, reference):
         if not path.is_file():

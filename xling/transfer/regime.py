@@ -48,7 +48,11 @@ def check_no_layer_settings(cfg: TuneConfig, ckpt: object) -> None:
 
 
 def check_head(cfg: TuneConfig, model: TaskModel) -> None:
-    """Refuse settings that the head of a model cannot follow (UserError: one of them)."""
+    """Refuse settings that the head of a model cannot follow.
+
+    Raises:
+        UserError: one of them.
+    """
     for name in ("layer_decay", "unfreeze_epochs", "freeze_layers"):
         value, default = getattr(cfg, name), getattr(TuneConfig(), name)
         if value != default and parts.value(model.encoder.cfg, "share_layers"):

@@ -193,7 +193,11 @@ def check_kind(content: Any, path: Path, kinds: Sequence[str]) -> None:
 
 
 def check_vocabulary(expected: str, vocab_dir: Path, what: Path) -> None:
-    """Reject weights and a vocabulary that do not belong together (UserError: the digests differ)."""
+    """Reject weights and a vocabulary that do not belong together.
+
+    Raises:
+        UserError: the digests differ.
+    """
     digest = vocab_digest(vocab_dir)
     if digest != expected:
         raise UserError(

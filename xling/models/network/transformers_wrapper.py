@@ -54,7 +54,11 @@ def make_body(settings: Mapping[str, Any], dropout: float | None = None) -> Any:
 
 
 def read_shape(settings: Mapping[str, Any]) -> EncoderConfig:
-    """Return the sizes of a model under our names (UserError: its settings lack one of them)."""
+    """Return the sizes of a model under our names.
+
+    Raises:
+        UserError: its settings lack one of them.
+    """
     if "emb_dim" in settings:  # XLM
         settings = {**settings, "hidden_dim": 4 * settings["emb_dim"]}
     sizes: dict[str, Any] = {

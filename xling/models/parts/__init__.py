@@ -30,7 +30,11 @@ class Part:
     is_frozen: ClassVar[bool] = False
 
     def check(self, cfg: Any, value: Any) -> None:
-        """Check that the part fits the settings ``cfg`` of a model (UserError: it does not)."""
+        """Check that the part fits the settings ``cfg`` of a model.
+
+        Raises:
+            UserError: it does not.
+        """
 
     def attach(self, side: Any, value: Any) -> None:
         """Add the part to a new encoder or decoder, in place.

@@ -90,7 +90,11 @@ class Cosda:
     language_first: bool = False
 
     def __post_init__(self) -> None:
-        """Check the rates (UserError: a rate outside [0, 1], or no dictionary)."""
+        """Check the rates.
+
+        Raises:
+            UserError: a rate outside [0, 1], or no dictionary.
+        """
         for name in ("word_rate", "sentence_rate"):
             if not 0 <= getattr(self, name) <= 1:
                 raise UserError(f"{name}={getattr(self, name)}", "0 to 1")

@@ -13,7 +13,11 @@ SOURCE_FILE = "source.txt"
 
 
 def pairs_of(folder: str) -> dict[str, tuple[str, ...]]:
-    """Return the folder of each pair, by its name (UserError: the folder has none)."""
+    """Return the folder of each pair, by its name.
+
+    Raises:
+        UserError: the folder has none.
+    """
     folders: dict[str, tuple[str, ...]] = {
         path.name: (str(path),) for path in sorted(Path(folder).glob("*-*")) if path.is_dir()
     }
@@ -23,7 +27,11 @@ def pairs_of(folder: str) -> dict[str, tuple[str, ...]]:
 
 
 def texts_of(folder: str) -> dict[str, tuple[str, ...]]:
-    """Return the files with the text of each language (UserError: as `pairs_of`)."""
+    """Return the files with the text of each language.
+
+    Raises:
+        UserError: as `pairs_of`.
+    """
     texts: dict[str, tuple[str, ...]] = {}
     for pair in pairs_of(folder):
         src, tgt = split_pair(pair)

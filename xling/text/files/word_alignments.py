@@ -25,7 +25,11 @@ class AlignedPair:
 
 
 def read_word_alignments(folder: Path) -> list[AlignedPair]:
-    """Read the pairs of an output of ``xling corpus links`` (UserError: the output does not exist)."""
+    """Read the pairs of an output of ``xling corpus links``.
+
+    Raises:
+        UserError: the output does not exist.
+    """
     path = folder / FILE_NAME
     if not path.is_file():
         raise UserError(

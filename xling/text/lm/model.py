@@ -48,7 +48,11 @@ class PieceCache(dict[bytes, bytes]):
 
 
 def load_arpa(path: Path) -> kenlm.Model:
-    """Load the n-gram model of an ARPA file (UserError: KenLM cannot read it)."""
+    """Load the n-gram model of an ARPA file.
+
+    Raises:
+        UserError: KenLM cannot read it.
+    """
     config = kenlm.Config()
     config.show_progress = False
     config.arpa_complain = kenlm.ARPALoadComplain.NONE

@@ -62,7 +62,11 @@ class LmConfig:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        """Reject an order, a pruning or an estimator that cannot work (UserError: a value out of range)."""
+        """Reject an order, a pruning or an estimator that cannot work.
+
+        Raises:
+            UserError: a value out of range.
+        """
         if not 2 <= self.order <= 6:
             raise UserError(f"order={self.order}", "2 to 6, the orders that KenLM reads")
         if any(a > b for a, b in zip(self.prune, self.prune[1:], strict=False)) or self.prune[:1] > (0,):

@@ -137,7 +137,11 @@ class TextGenerator:
 
 
 def check_decoder(ckpt: Path) -> None:
-    """Reject a model without a decoder (UserError: it has no decoder)."""
+    """Reject a model without a decoder.
+
+    Raises:
+        UserError: it has no decoder.
+    """
     if not (ckpt / "model.pt").is_file() or not model_weights.has_decoder(ckpt):
         raise UserError(
             f"{ckpt} is an encoder, which cannot write texts",

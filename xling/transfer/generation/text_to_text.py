@@ -28,7 +28,11 @@ class TextRow:
 
 
 def as_texts(suite: TaskShape, task: Task, rows: Sequence[LabelledRow]) -> list[TextRow]:
-    """Return rows with one ``text`` each (UserError: the answers are of another kind than a class)."""
+    """Return rows with one ``text`` each.
+
+    Raises:
+        UserError: the answers are of another kind than a class.
+    """
     if not (task.pooled and task.switched_fields):
         raise UserError(
             f"fit.text_to_text=true for {suite.name}, whose answers are not classes",

@@ -62,7 +62,11 @@ def run_part(cfg: BackTranslateConfig, phase: str, index: int) -> Answer | None:
 
 
 def read_sentences(cfg: BackTranslateConfig) -> list[str]:
-    """Return the lines to translate (UserError: there are none)."""
+    """Return the lines to translate.
+
+    Raises:
+        UserError: there are none.
+    """
     # Readers of the pairs would take a lone carriage return as the end of a line.
     stripped = (
         line.replace("\r", " ").strip() for path in cfg.files for line in corpus_reader.read_lines(path)

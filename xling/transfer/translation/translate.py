@@ -198,7 +198,11 @@ def translate_lines(
 
 
 def run(cfg: TranslateConfig) -> None:
-    """Translate standard input to standard output (UserError: as `xling.transfer.checks.check_translate`)."""
+    """Translate standard input to standard output.
+
+    Raises:
+        UserError: as `xling.transfer.checks.check_translate`.
+    """
     checks.check_translate(cfg)
     if cfg.threads:
         torch.set_num_threads(cfg.threads)

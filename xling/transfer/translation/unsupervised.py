@@ -91,7 +91,11 @@ class ValidationWatcher:
         self.examiner = Examiner(held_out, lang_index_pairs, symbols, self.processor, Search(beam=1))
 
     def held_out_sentences(self, data: Path, lang: str) -> HeldOut:
-        """Return held-out sentences of a language (UserError: there are none)."""
+        """Return held-out sentences of a language.
+
+        Raises:
+            UserError: there are none.
+        """
         shard = shards.open_shard(data / lang / "valid")
         starts, sizes = shard.starts(), shard.sizes
         rows = [i for i in range(len(sizes)) if sizes[i] > 1][: self.cfg.valid_lines]
