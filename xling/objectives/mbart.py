@@ -71,7 +71,6 @@ def fairseq_noisy(
 class Mbart(Dae):
     """The mBART objective: reconstruct a text from a noisy copy."""
 
-    key = "mbart"
     add_noise = staticmethod(noisy)
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
@@ -89,4 +88,4 @@ class Mbart(Dae):
             return max_tokens_of(lengths) + 3
 
         room = cfg.tokens_per_sample - 2
-        return TextDataset(cfg, data, split, self.langs, self.key, as_fairseq, tokens_of, room)
+        return TextDataset(cfg, data, split, self.langs, self.name, as_fairseq, tokens_of, room)

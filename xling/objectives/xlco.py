@@ -29,7 +29,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -98,43 +98,26 @@ def mix_pairs(samples: Sequence[Example], prob: float, generator: np.random.Gene
     Returns:
         Examples with ``src``, ``tgt`` and the language of every token, ``src_langs``, ``tgt_langs``. If two
         pairs have the same languages, the second is swapped so that a side has one language. Pairs of
-        different languages are
-        mixed too: each side then holds both.
+        different languages are mixed too: each side then holds both.
     """
     mixed, position = [], 0
     while position < len(samples):
-        parts = [_spread(samples[position])]
+        parts = [samples[position]]
         if position + 1 < len(samples) and generator.random() < prob:
-            parts.append(_spread(samples[position + 1]))
-            if parts[1].langs == parts[0].langs[::-1]:
-                parts[1] = parts[1].turned()
+            other = samples[position + 1]
+            turned = other["pair_langs"][::-1]
+            if np.array_equal(parts[0]["pair_langs"], turned):
+                other = {"src": other["tgt"], "tgt": other["src"], "pair_langs": turned}
+            parts.append(other)
         position += len(parts)
-        first, second = (parts[::-1] if generator.random() < 0.5 else parts for _ in range(2))
-        mixed.append(
-            {
-                "src": np.concatenate([part.sides[0] for part in first]),
-                "src_langs": np.concatenate([np.full(len(p.sides[0]), p.langs[0]) for p in first]),
-                "tgt": np.concatenate([part.sides[1] for part in second]),
-                "tgt_langs": np.concatenate([np.full(len(p.sides[1]), p.langs[1]) for p in second]),
-            }
-        )
+        built = {}
+        for number, side in enumerate(("src", "tgt")):
+            order = parts[::-1] if generator.random() < 0.5 else parts
+            built[side] = np.concatenate([part[side] for part in order])
+            langs = [part["pair_langs"][number] for part in order]
+            built[f"{side}_langs"] = np.repeat(langs, [len(part[side]) for part in order])
+        mixed.append(built)
     return mixed
-
-
-class _Sides(NamedTuple):
-    """A pair as two arrays of tokens and their languages."""
-
-    sides: tuple[Int[np.ndarray, " src"], Int[np.ndarray, " tgt"]]
-    langs: tuple[int, int]
-
-    def turned(self) -> _Sides:
-        """Return the pair with its sides swapped."""
-        return _Sides(self.sides[::-1], self.langs[::-1])
-
-
-def _spread(example_: Example) -> _Sides:
-    src_lang, tgt_lang = (int(lang) for lang in example_["pair_langs"])
-    return _Sides((example_["src"], example_["tgt"]), (src_lang, tgt_lang))
 
 
 def sequence(tokens: Int[np.ndarray, " length"], langs: Int[np.ndarray, " length"], number: int) -> Example:

@@ -85,14 +85,9 @@ class BatchSampler:
             )
         return np.asarray(shares / total)
 
-    def draw(self, update: int) -> TextPairs:
-        """Draw the words of the two texts of every row of an update."""
-        return self.draw_rows(update)[0]
-
-    def draw_rows(self, update: int) -> tuple[TextPairs, Int[np.ndarray, " rows"], Int[np.ndarray, " rows"]]:
-        """Draw what `draw` does, and return the number of the set and of the row of each pair too."""
-        generator, cfg = rng("static", cfg_seed := self.cfg.seed, update), self.cfg
-        assert cfg_seed >= 0
+    def draw(self, update: int) -> tuple[TextPairs, Int[np.ndarray, " rows"], Int[np.ndarray, " rows"]]:
+        """Draw the words of the two texts of every row of an update; return the set and the row of each pair too."""
+        generator, cfg = rng("static", self.cfg.seed, update), self.cfg
         sides: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
         drawn_sets: list[np.ndarray] = []
         drawn_rows: list[np.ndarray] = []
@@ -373,7 +368,7 @@ def _train(
     training_state = _TrainingState(cfg, trainer)
     losses: list[float] = []
     if teacher and not training_state.updates:
-        draws = (batch_sampler.draw_rows(update) for update in range(ROTATION_BATCHES))
+        draws = (batch_sampler.draw(update) for update in range(ROTATION_BATCHES))
         trainer.fit_rotation((sides, teacher.of_rows(*of_rows)) for sides, *of_rows in draws)
     num_updates = cfg.updates - training_state.updates if cfg.updates else None
     with Progress(
@@ -381,7 +376,7 @@ def _train(
     ) as progress:
         while (budget_share := training_state.budget_used()) < 1:
             lr = cfg.lr * (1 - budget_share) * min(1.0, (training_state.updates + 1) / WARMUP_UPDATES)
-            sides, drawn_sets, drawn_rows = batch_sampler.draw_rows(training_state.updates)
+            sides, drawn_sets, drawn_rows = batch_sampler.draw(training_state.updates)
             targets = teacher.of_rows(drawn_sets, drawn_rows) if teacher else None
             losses.append(trainer.update(sides, lr, targets))
             training_state.advance()
