@@ -241,7 +241,6 @@ class Model:
 
 
 def _plain(value: Any) -> Any:
-    """Return settings with paths as texts."""
     if isinstance(value, dict):
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
@@ -250,7 +249,6 @@ def _plain(value: Any) -> Any:
 
 
 def _answer_of(answer: dict[str, Any]) -> Any:
-    """Return the part of an answer that the caller does not know."""
     if "tags" in answer:
         tagged = list(zip(answer["tokens"], answer["tags"], strict=True))
         return (answer["intent"], tagged) if "intent" in answer else tagged

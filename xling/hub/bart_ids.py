@@ -95,7 +95,6 @@ def read_id_mapping(
 
 
 def _has_merges(folder: Path) -> bool:
-    """Return whether the tokenizer joins pieces by merges."""
     if not (folder / "tokenizer.json").is_file():
         return (folder / "merges.txt").is_file()
     model_type = (read_json(folder / "tokenizer.json").get("model") or {}).get("type")

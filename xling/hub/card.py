@@ -163,13 +163,11 @@ def _format_cell(value: object) -> str:
 def _format_table(
     column_names: Sequence[str], rows: Sequence[Sequence[str]], num_number_columns: int = 0
 ) -> str:
-    """Return a table of cells that are Markdown; the last columns hold numbers."""
     is_number = [column >= len(column_names) - num_number_columns for column in range(len(column_names))]
     return "\n".join(tabular.markdown_grid([column_names, *rows], is_number))
 
 
 def _format_code(value: object) -> str:
-    """Return a text of others as code that ends where it should."""
     text = " ".join(visible(str(value)).split()).replace("`", "'").replace("|", "\\|")
     return f"`{text}`"
 
@@ -270,7 +268,6 @@ def _usage_example(name: str, symbols: Symbols | None) -> str:
 
 
 def _describe_stage(record: manifest.Manifest) -> str:
-    """Describe one stage: its settings, its counts and the digests of its inputs."""
     settings = {key: value for key, value in record.config.items() if value not in ("", None, [], {}, False)}
     lines = [
         f"## {_format_code(record.stage)}",

@@ -209,7 +209,6 @@ def _look_behinds(prefixes: Iterable[str]) -> list[str]:
 
 
 def _character_class(chars: Iterable[str]) -> str:
-    """Return a character class, with runs of neighbours as ranges."""
     ranges: list[list[int]] = []
     for code in sorted(map(ord, chars)):
         if ranges and code == ranges[-1][1] + 1:

@@ -358,7 +358,6 @@ def _mbart_state(
 
 
 def _fairseq_state(args: Namespace, weights: dict[str, Tensor], criterion: str) -> dict[str, Any]:
-    """Build a fairseq checkpoint without optimiser state."""
     is_bart = args.arch.startswith("mbart")
     if is_bart:
         tell(

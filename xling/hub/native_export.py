@@ -138,7 +138,6 @@ def read_native_model(directory: Path) -> NativeModel | None:
 
 
 def _read_task_model(directory: Path) -> NativeModel:
-    """Read a fine-tuned model."""
     model: Any = tune.load_tuned(directory).model
     settings: dict[str, Any] = dict(model.encoder.settings)
     transformers_type = TRANSFORMERS_TYPES[settings["model_type"]]
@@ -237,7 +236,6 @@ def save_tokenizer(model: NativeModel, directory: Path, out: Path) -> list[str]:
 def _save_xlm_tokenizer(
     settings_stored: Mapping[str, Any], model: NativeModel, ids: tuple[int, ...], out: Path
 ) -> list[str]:
-    """Write the files of ``XLMTokenizer``."""
     name_of_id = {number: name for name, number in settings_stored["vocab"].items()}
     begin, pad, end, unknown, mask = (name_of_id[number] for number in ids)
     (out / "vocab.json").write_text(

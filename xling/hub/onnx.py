@@ -104,7 +104,6 @@ def _usage_example(name: str) -> str:
 
 
 def _load_graph(folder: Path, name: str) -> NamedOutputs:
-    """Load an export for transformers as a `NamedOutputs`."""
     import transformers
 
     transformers.utils.logging.disable_progress_bar()

@@ -131,7 +131,6 @@ def _read_weights(values: Mapping[str, Any], path: Path) -> bool:
 
 
 def _read_layer(name: str, values: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Return the settings of a module behind the pooling."""
     if {values.get("module_input_name"), values.get("module_output_name")} - {None, "sentence_embedding"}:
         raise _refusal(path, f"reads {values['module_input_name']}", "sentence_embedding")
     if name != "Dense":

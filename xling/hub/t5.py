@@ -286,7 +286,6 @@ def _head_dim(shape: Seq2SeqConfig) -> int:
 
 
 def _scale_queries(state: Mapping[str, Tensor], shape: Seq2SeqConfig, factor: float) -> dict[str, Tensor]:
-    """Return the weights with the query projections multiplied by ``factor``."""
     scaled_weights, query_width = dict(state), shape.heads * _head_dim(shape)
     for name, weight in state.items():
         if name.endswith(".qkv.weight"):

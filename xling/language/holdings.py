@@ -119,7 +119,6 @@ def _has_named(data: Path) -> bool:
 def _with_progress(
     data: Path, names: Iterable[str], langs: tuple[str, ...]
 ) -> Iterator[tuple[str, nway_sources.Rows]]:
-    """Yield the aligned rows with the name of their source."""
     with Progress("language survey", unit="rows") as progress:
         for name in names:
             for rows in nway_sources.read(data, [name], langs):

@@ -46,7 +46,6 @@ def verdicts(results: Sequence[Result], kinds: Mapping[str, str], models: Iterab
 
 
 def _compared(best: Result, other: Result) -> str:
-    """Say which of two models is better."""
     by = gain(best, other)
     if by is None:
         return f"{other.system} has {other.value:.1f}, on other rows"

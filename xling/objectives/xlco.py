@@ -137,10 +137,15 @@ def sentence_vectors(
     encoder: nn.Module, packed: dict[str, Any], layer: int, pooling: str = "cls"
 ) -> Float[Tensor, "batch dim"]:
     """Return the states after ``layer`` layers, of ``<s>`` or pooled over the words, in the order of ``id``, (B, D)."""
-    states = encoder(**packed["net_input"], layer=layer)
-    rows = (
-        states[packed["chosen"]] if pooling == "cls" else pool(states, packed["net_input"]["runs"], pooling)
-    )
+    return pooled(encoder(**packed["net_input"], layer=layer), packed, pooling)
+
+
+def pooled(
+    states: Float[Tensor, "tokens dim"], packed: dict[str, Any], pooling: str
+) -> Float[Tensor, "batch dim"]:
+    """Return states of ``<s>``, or pooled over the words, in the order of ``id``, (B, D)."""
+    cls = pooling == "cls"
+    rows = states[packed["chosen"]] if cls else pool(states, packed["net_input"]["runs"], pooling)
     return torch.empty_like(rows).index_copy(0, packed["id"], rows)
 
 

@@ -141,7 +141,6 @@ def held_out_losses(output: manifest.Manifest) -> dict[str, float]:
 
 
 def _measured(cfg: PairConfig, text: AlteredConfig, system: str) -> Iterator[Measured]:
-    """The three measures of one system at both layers."""
     from xling.transfer.words import word_vectors  # help reads this file without torch
 
     langs = (text.lang, text.second_lang)

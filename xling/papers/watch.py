@@ -94,7 +94,6 @@ def run(cfg: WatchConfig) -> Answer:
 
 
 def _rows_of(cfg: WatchConfig) -> list[Path]:
-    """Return the files that the scores are made from."""
     data = data_folder(cfg.data) if cfg.suites else Path()
     named = [suites()[name] for name in cfg.suites]
     every = {each.name: each for suite in named for each in (suite, training_suite(suite))}

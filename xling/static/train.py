@@ -69,7 +69,6 @@ class BatchSampler:
         self._set_shares = self._compute_set_shares()
 
     def _compute_set_shares(self) -> np.ndarray:
-        """Return the share of each set in the rows of an update."""
         sizes = np.array([len(rows) ** 0.5 for rows in self._usable_rows])
         names = np.array([each.source for each in self.sets])
         shares = np.zeros(len(names))
@@ -202,7 +201,6 @@ class Trainer:
         return float(loss.detach())
 
     def _read(self, sides: TextPairs) -> _Batch:
-        """Look up the words of the texts of an update."""
         texts = [*sides[0], *sides[1]]
         lengths = np.array([len(text) for text in texts])
         words, word_indices = np.unique(np.concatenate(texts), return_inverse=True)
@@ -240,7 +238,6 @@ class Trainer:
         return (1 - cfg.weight) * loss + cfg.weight * (losses[0] + losses[1]) / 2
 
     def _table_rows_of(self, words: np.ndarray) -> tuple[Tensor, np.ndarray]:
-        """Return the table rows of all features of ``words``, and the number of features of each word."""
         begin = self._feature_ends[words]
         counts = self._feature_ends[words + 1] - begin
         ends = np.cumsum(counts)

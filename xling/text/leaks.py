@@ -138,7 +138,6 @@ class Leaks:
         (folder / FILE_NAME).write_text(header + "\n", encoding="utf-8")
 
     def _maybe_indexed(self, hashes: UInt64[np.ndarray, " hashes"]) -> Int64[np.ndarray, " places"]:
-        """Return the places of the hashes that pass the Bloom filter."""
         first, second = _bloom_bits(hashes, len(self.seen))
         candidates = np.flatnonzero(
             self.seen[first >> np.uint64(3)] >> (first & np.uint64(7)).astype(np.uint8) & 1
@@ -208,7 +207,6 @@ class Leaks:
         return matches
 
     def _drop_single_short_rows(self, rows: Int64[np.ndarray, " found"]) -> Int64[np.ndarray, " some"]:
-        """Drop the short rows that are the only one of their group in the document."""
         is_short = self.ends[rows + 1] - self.ends[rows] < MIN_UNITS_ALONE
         if not is_short.any():
             return rows
@@ -331,7 +329,6 @@ def _line_hashes(
 def _bloom_bits(
     hashes: UInt64[np.ndarray, " hashes"], num_bytes: int
 ) -> tuple[UInt64[np.ndarray, " hashes"], UInt64[np.ndarray, " hashes"]]:
-    """Return the two bits of the Bloom filter for each hash."""
     shift = np.uint64(64 - (num_bytes * 8 - 1).bit_length())
     return hashes >> shift, (hashes * _BLOOM_FACTOR) >> shift
 

@@ -243,7 +243,6 @@ def train_unigram_model(runs: Sequence[str], size: int) -> sentencepiece.Sentenc
 
 
 def _whole_cluster_pieces(model: sentencepiece.SentencePieceProcessor) -> Iterator[tuple[str, float]]:
-    """Pieces that begin and end where a cluster does."""
     for number in range(model.get_piece_size()):
         piece = model.id_to_piece(number)
         begins_well = (

@@ -130,7 +130,6 @@ class TrainIterator:
                 pass
 
     def _own_batches(self) -> Iterator[Int[np.ndarray, " _"] | list[int]]:
-        """Yield the indices of each batch of this process."""
         rounds = 0
         while self._stream.has_next():
             group: list[Int[np.ndarray, " _"]] = []

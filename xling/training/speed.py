@@ -64,7 +64,6 @@ def operations(model: Any, samples: list[Any]) -> float:
 
 
 def _dicts(value: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield a batch and all mappings in it."""
     if isinstance(value, Mapping):
         yield value
         for inside in value.values():

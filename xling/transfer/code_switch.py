@@ -96,5 +96,4 @@ class RowSwitcher:
 
 
 def _split_words(text: str | Sequence[str]) -> list[str]:
-    """Return the words of a text, or of tokens."""
     return [text[a:b] for a, b in word_spans(text)] if isinstance(text, str) else list(text)

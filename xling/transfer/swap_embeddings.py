@@ -115,7 +115,6 @@ def _replace_adapters(encoder: Encoder, source: Path, vocabulary: Path, task: Pa
 
 
 def _adapter_weights(encoder: Encoder) -> dict[str, Any]:
-    """Return the weights of the language adapters, including invertible ones."""
     task = f".adapters.{adapters.TASK_ADAPTER}."
     return {k: v for k, v in encoder.state_dict().items() if adapters.is_adapter(k) and task not in k}
 

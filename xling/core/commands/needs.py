@@ -208,6 +208,5 @@ def outline(pipeline: Pipeline, configs: Mapping[str, Any]) -> Answer:
 
 
 def _minutes(cfg: Any) -> float:
-    """Return the minutes of training that settings ask for, or 0."""
     minutes = getattr(cfg, "minutes", 0)
     return float(minutes) if isinstance(minutes, (int, float)) and not getattr(cfg, "updates", 0) else 0.0

@@ -260,7 +260,6 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
-    """Convert ``value`` to type ``kind``; ``key`` is its dotted name for messages."""
     if kind is Any:
         return value
     origin, args = get_origin(kind), get_args(kind)

@@ -194,7 +194,6 @@ def load_body(
 def _load_published(
     directory: Path, published: dict[str, Any], dropout: float, random_init: bool
 ) -> tuple[EncoderModel, list[str]]:
-    """Build the encoder of the content of a model file."""
     if published["format"] == FOREIGN:
         rows = len(published["weights"]["encoder.tokens.weight"])
         model: Any = TransformersModel(published[SETTINGS_KEY], rows, dropout)
@@ -333,7 +332,6 @@ def start_from(
 def _with_layers(
     weights: dict[str, Tensor], layers: Sequence[int], wanted: int, directory: Path
 ) -> dict[str, Tensor]:
-    """Return the weights with only the encoder's ``layers``, renumbered."""
     prefix = "encoder.layers."
     numbered = [
         (name.removeprefix(prefix).partition("."), name) for name in weights if name.startswith(prefix)

@@ -348,7 +348,6 @@ def _loaded(trainer: Any, path: Path, enter: Callable[[int], None]) -> Any:
 
 
 def _dtype_of(trainer: Any) -> str:
-    """Return the dtype of the working weights of a trainer, for example ``bfloat16``."""
     return str(next(trainer.get_model().parameters()).dtype).removeprefix("torch.")
 
 

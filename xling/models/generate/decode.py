@@ -322,7 +322,6 @@ class _BeamSearch:
     def _run_layer(
         self, layer: DecoderLayer, cache: _LayerCache, x: Tensor, slots: int, bias: Tensor | None
     ) -> Tensor:
-        """Run one decoder layer, (S * W, D) -> (S * W, D)."""
         num = len(self.sources)
 
         def attend_self(qkv: Float[Tensor, "rows 3 heads size"]) -> Float[Tensor, "rows dim"]:
@@ -423,7 +422,6 @@ class _BeamSearch:
             cache.compact(kept_slots)
 
     def _remove_finished(self) -> None:
-        """Remove finished sentences once there are many."""
         num_done = int(self.done.sum())
         if num_done < max(1, MIN_DONE_SHARE * len(self.done)) and num_done < len(self.done):
             return

@@ -123,7 +123,6 @@ def _has_fused_kernel(device: str) -> bool:
 def _fused_losses(
     logits: Tensor, bias: Tensor, target: Tensor, losses: Tensor, grad_bias: Tensor | None, smoothing: float
 ) -> Tensor:
-    """Compute the losses and their gradient in one Triton kernel."""
     from xling.models.network import gpu_kernels
 
     gradients = grad_bias is not None

@@ -235,7 +235,6 @@ def _take_gradient(master: Tensor, average: Average, param: Tensor) -> None:
 
 @torch.no_grad()
 def _move_gradient(master: Tensor, param: Tensor) -> None:
-    """Add the gradient of a parameter to that of its float32 master, and free it."""
     assert param.grad is not None
     if master.grad is None:
         master.grad = param.grad.float()

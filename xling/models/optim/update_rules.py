@@ -150,5 +150,4 @@ class Rules(torch.optim.Optimizer):
 
 
 def _mean(values: Tensor, parameter: Tensor) -> Tensor:
-    """Return the mean over a whole, possibly sharded, parameter of ``values``."""
     return processes.sum_over_parts(values.sum(), parameter) / parameter.numel()

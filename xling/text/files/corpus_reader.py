@@ -179,7 +179,6 @@ def read_documents(paths: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _read_parquet_texts(path: Path) -> Iterable[str]:
-    """Return the column ``text`` of a Parquet file."""
     import polars as pl  # importing it takes half a second, which plain text does not need
 
     try:

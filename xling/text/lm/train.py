@@ -261,7 +261,6 @@ def _log10(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> pl.Series:
 
 
 def _word_columns(words: pl.Series, orders: list[NgramTable], n: int, rows: IntArray) -> dict[str, pl.Series]:
-    """Return columns ``w0`` to ``w{n-1}`` of the n-grams in ``rows``."""
     columns = {}
     for order in range(n - 1, -1, -1):
         columns[f"w{order}"] = words.gather(orders[order].word[rows])

@@ -78,7 +78,6 @@ def _tokenizer(pieces: list[str], lowercase: bool) -> Tokenizer:
 
 
 def _frequent_words(tokenizer: Tokenizer, lines: Iterable[str]) -> list[str]:
-    """Return the words that occur at least `LEAST_COUNT` times."""
     counts: Counter[str] = Counter()
     for line in lines:
         plain = tokenizer.normalizer.normalize_str(line)
@@ -87,7 +86,6 @@ def _frequent_words(tokenizer: Tokenizer, lines: Iterable[str]) -> list[str]:
 
 
 def _used(tokenizer: Tokenizer, words: list[str], num_old: int) -> set[str]:
-    """Return the new pieces that words are cut into."""
     first = len(wordpiece.SPECIALS) + num_old
     mask = tokenizer.token_to_id(wordpiece.MASK)
     used = {i for encoding in tokenizer.encode_batch(words) for i in encoding.ids if i >= first and i != mask}

@@ -68,7 +68,6 @@ def join_words(words: Sequence[str], spaced: bool) -> tuple[str, list[tuple[int,
 
 
 def _is_joined(text: str, word: str) -> bool:
-    """Return whether no space is written between a text and its next word."""
     letters = (letter for letter in reversed(text) if unicodedata.category(letter)[0] != "M")
     sides = next(letters, ""), word[0]
     if all(map(_PUNCTUATION.match, sides)):  # two marks belong to the letters before them

@@ -79,7 +79,6 @@ class DocumentTranslator:
     def _generate(
         self, sources: Sequence[Int[np.ndarray, " _"]], src: str, tgt: str, on_batch: Any
     ) -> list[list[str]]:
-        """Return the sentences of the translation of each block."""
         symbols = replace(self.translator.symbols, documents=True)
         outputs = self.translator.generate(sources, src, tgt, symbols, on_batch)
         return [
