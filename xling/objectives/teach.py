@@ -122,7 +122,7 @@ class TeachDataset(PairDataset):
 
     def __init__(self, reader: Reader, aligner: WordLinks | None, *args: Any) -> None:
         self._reader, self._aligner = reader, aligner
-        super().__init__(*args, self.example, OVERHEAD)
+        super().__init__(*args, build=self.example, overhead=OVERHEAD)
 
     def open_pairs(self, data: Path, langs: list[str]) -> dict[str, list[Any]]:
         """Open the two sides of each pair that the teacher can read, the source's first."""
