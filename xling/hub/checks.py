@@ -153,7 +153,6 @@ def check_alike(sources: Sequence[Path], states: Sequence[Mapping[str, Any]]) ->
 
 
 def _weight_property(state: Mapping[str, Any], name: str) -> Any:
-    """Return one property of a model; of its shape only the settings that the weights depend on."""
     settings_without_weights = [
         "dropout",
         "attention_dropout",

@@ -328,7 +328,6 @@ def objective(name: str) -> Callable[[type[Objective]], type[Objective]]:
 
 
 def _settings_of(cls: type[Objective]) -> type[TaskConfig]:
-    """Return the settings that an objective's class names, with the facts that the class states."""
     facts = {
         "decoder": cls.decoder or cls.config.decoder,
         "shardable": cls.shardable and cls.config.shardable,

@@ -120,9 +120,11 @@ class TeachDataset(PairDataset):
     word of the student, the word of the teacher that it learns from, and its row.
     """
 
-    def __init__(self, reader: Reader, aligner: WordLinks | None, *args: Any) -> None:
+    def __init__(
+        self, reader: Reader, aligner: WordLinks | None, cfg: Any, data: Path, split: str, langs: list[str]
+    ) -> None:
         self._reader, self._aligner = reader, aligner
-        super().__init__(*args, build=self.example, overhead=OVERHEAD)
+        super().__init__(cfg, data, split, langs, "teach", self.example, OVERHEAD)
 
     def open_pairs(self, data: Path, langs: list[str]) -> dict[str, list[Any]]:
         """Open the two sides of each pair that the teacher can read, the source's first."""
@@ -229,7 +231,7 @@ class Teach(Objective):
             names = [marked(name) for name in names]
         reader = Reader(names, teacher)
         aligner = WordLinks(Path(cfg.links), cfg.least) if cfg.links and cfg.words else None
-        return TeachDataset(reader, aligner, cfg, data, split, self.langs, "teach")
+        return TeachDataset(reader, aligner, cfg, data, split, self.langs)
 
     def modules(self, model: Any) -> nn.Module:
         """Load the teacher and create the projection, which is used where the widths differ."""

@@ -205,7 +205,6 @@ class NeighbourClassifier:
     def _hard_votes(
         self, similarities: Float32[Tensor, "texts voters"], is_soft: Bool[Tensor, " all_voters"]
     ) -> Float32[Tensor, "texts labels"]:
-        """Return the logarithms of the votes of texts with labels, those that are not ``is_soft``."""
         class_indices = torch.tensor([self.labels.index(name) for name in self.classes])[~is_soft]
         votes = torch.full((len(similarities), len(self.labels)), LOG_NO_VOTES)
         for k in class_indices.unique().tolist():

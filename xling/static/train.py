@@ -229,7 +229,6 @@ class Trainer:
             self.rotation = left @ right
 
     def _with_imitation(self, loss: Tensor, sums: Tensor, known: Tensor, teacher_vectors: Tensor) -> Tensor:
-        """Return the loss with that of imitation, by their weights; `sums` are of both sides, (2 R, dim)."""
         cfg = self.cfg.teacher
         target = teacher_vectors if self.rotation is None else teacher_vectors @ self.rotation
         losses = [

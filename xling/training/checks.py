@@ -202,7 +202,6 @@ def _check_init(cfg: PretrainConfig, langs: list[str], decoder: bool) -> None:
 
 
 def _check_two(cfg: PretrainConfig, langs: list[str], decoder: bool) -> None:
-    """Check that a training can start from two models, as `xling.training.two_starts.start` does."""
     if not decoder:
         needed = ", ".join(declared.with_decoder())
         raise UserError(f"decoder={cfg.decoder} without an objective that has a decoder", f"one of {needed}")

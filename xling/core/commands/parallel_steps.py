@@ -95,7 +95,6 @@ def _ready_steps(pipeline: Pipeline, finished: set[str], running: Any) -> list[s
 def _run_timed(
     run_stage: Callable[[str, Any, int | None], Any], stage: str, cfg: Any, num_workers: int | None
 ) -> tuple[Any, tuple[float, float]]:
-    """Return the result of a stage, and the seconds that it took: on the clock, and of processor time."""
     clock_start, cpu_start = time.monotonic(), sum(os.times()[:4])
     result = run_stage(stage, cfg, num_workers)
     return result, (time.monotonic() - clock_start, sum(os.times()[:4]) - cpu_start)

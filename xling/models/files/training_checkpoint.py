@@ -458,7 +458,6 @@ def _compare(extra: dict[str, Any], plan: Any, path: Path) -> int:
 def _report_differences(
     extra: dict[str, Any], train: Any, path: Path, accumulate: int, old_updates: int
 ) -> None:
-    """Report differences from the run that wrote a checkpoint that do not prevent resuming."""
     if extra["code"] != source_version.full_version():
         print_above_bar(
             f"xling: {path} was made by xling {extra['code']}, this is {source_version.full_version()}: "

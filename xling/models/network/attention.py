@@ -106,7 +106,8 @@ class Attention:
             # In float32, since its gradients are added up by atomic operations. A copy, since compiled code of torch
             # 2.13 gives no gradients to a piece that `chunk` returned.
             bias = self.bias.float().clone()
-            return PackedDocuments(*self._made["documents"], bias, self.sees, self.shows)
+            ids, positions, tiles = self._made["documents"]
+            return PackedDocuments(ids, positions, tiles, bias, self.sees, self.shows)
         if "block" not in self._made:
             sides = [sequence_lengths(runs) for runs in (self.runs, self.keys or self.runs)]
             rows, columns = (BlockLayout([lengths], device) for lengths in sides)

@@ -147,7 +147,6 @@ class Cosda:
     def _drawn_matches(
         self, words: Sequence[str], chances: Iterable[float], tags: Sequence[str] | None
     ) -> Iterator[tuple[int, int, str, list[str]]]:
-        """Find entries like `matches`, each in the one dictionary that is drawn for its first word."""
         keys = [dictionary_key(word, self.base) for word in words]
         langs = sorted(self.dictionaries)
         match_end = 0
