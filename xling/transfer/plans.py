@@ -29,7 +29,7 @@ TestSets = Mapping[str, Mapping[str, tuple[str, ...]]]
 
 @dataclass(frozen=True)
 class TranslationPlan(Generic[TranslationConfig]):
-    """What is specific to one of the two stages.
+    """The parts of one of the two stages that the other does not share.
 
     Attributes:
         stage: its name, in manifests.

@@ -241,13 +241,13 @@ def to_dict(cfg: Any) -> Any:
 
 def defaults(cls: Any) -> dict[str, Any]:
     """Return the defaults of a configuration and of its nested parts as plain values, without required settings."""
-    found = {}
+    values_by_name = {}
     for item in dataclasses.fields(cls):
         if item.default is not dataclasses.MISSING:
-            found[item.name] = to_dict(item.default)
+            values_by_name[item.name] = to_dict(item.default)
         elif item.default_factory is not dataclasses.MISSING:
-            found[item.name] = to_dict(item.default_factory())
-    return found
+            values_by_name[item.name] = to_dict(item.default_factory())
+    return values_by_name
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
