@@ -314,11 +314,11 @@ def test_minutes_are_kept_by_the_clock(corpus: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"updates": -1}, "updates=-1; valid: numbers from 0"),
+        ({"updates": -1}, "updates=-1; valid: a whole number from 0"),
         ({"updates": 0, "minutes": 0}, "minutes=0 updates=0 would learn nothing"),
         ({"rows": 1}, "rows=1; valid: at least 2"),
-        ({"drop": 1.0}, "drop=1.0; valid: 0 to 0.9"),
-        ({"temperature": 0}, "temperature=0; valid: more than 0"),
+        ({"drop": 1.0}, "drop=1.0; valid: a number from 0 to 0.9"),
+        ({"temperature": 0}, "temperature=0; valid: a number above 0"),
         ({"model": StaticConfig(features=3)}, "model.features=3; valid: 4, the version of the rows of text"),
     ],
 )

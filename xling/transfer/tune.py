@@ -152,11 +152,8 @@ def fine_tune_jointly(
 
     Args:
         ckpt: directory of `xling pretrain`, or of `xling finetune`, whose body is kept under new heads.
-        tasks: one or several.
-        cfg: settings.
         alpha: exponent of the sampling of tasks by their rows, see `xling.transfer.schedule`.
         lang: language of the rows, for models with language embeddings.
-        title: name on the progress bar.
         on_update: called after every update with its number, the epoch from 0, and the loss; also for the earlier
             updates of a resumed run.
         saved_states: where the state is saved, so that a killed run can resume.

@@ -280,13 +280,9 @@ def start_from(
 
     Args:
         model: of the same shape; its decoder may have more or fewer layers than the encoder it starts from.
-        directory: output of `xling pretrain`.
-        langs: languages of ``model``.
-        data: directory with the vocabulary of ``model``.
         leave_embeddings: if the vocabularies differ, keep the model's own embeddings and output bias.
         layers: layers of the published encoder, from 0 at the bottom, for those of ``model`` in order; empty
             for all.
-        encoder_only: take only the encoder of a model with a decoder.
 
     Raises:
         UserError: the model does not exist or has another shape, other language embeddings, or another
