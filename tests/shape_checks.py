@@ -1,10 +1,11 @@
 """Checks shapes and dtypes while tests run: jaxtyping's annotations by beartype.
 
-In production an annotation such as ``Float[Tensor, "tokens dim"]`` is text that nobody reads: jaxtyping is imported for
-type checkers alone. `install` makes every module of xling that is imported from then on give its functions a decorator
-that reads them. What is checked: arguments and results of every function or method, and the fields of every dataclass
-or named tuple, whose annotation names a type of jaxtyping. A dimension has one size within a call. A check takes about
-50 us, so that of many calls in one test only the first `FIRST` and every `EVERY` th are checked.
+In production an annotation such as ``Float[Tensor, "tokens dim"]`` is text that nobody reads: jaxtyping is imported
+for type checkers alone (`xling.array_types`). `install` makes every module of xling that is imported from then on
+give its functions a decorator that reads them. What is checked: arguments and results of every function or method,
+and the fields of every dataclass or named tuple, whose annotation names a type of jaxtyping. A dimension has one size
+within a call. A check takes about 50 us, so that of many calls in one test only the first `FIRST` and every `EVERY`
+th are checked.
 """
 
 from __future__ import annotations
@@ -156,7 +157,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
     def get_code(self, fullname: str) -> types.CodeType | None:
         path = self.get_filename(fullname)
         source = self.get_data(path)
-        if b"from jaxtyping import" not in source:
+        if b"from jaxtyping import" not in source and b"from xling.array_types import" not in source:
             return super().get_code(fullname)
         kept = Path(importlib.util.cache_from_source(path, optimization="shapes"))
         key = hashlib.sha256(_OWN + source).digest()

@@ -375,7 +375,9 @@ def test_fifty_faults_are_planted_and_some_in_every_room_that_has_arrays() -> No
     there = {
         path.relative_to(ROOT / "xling").parts[0]
         for path, source in SOURCES.items()
-        if ROOT / "xling" in path.parents and path.parent != ROOT / "xling" and "from jaxtyping" in source
+        if ROOT / "xling" in path.parents
+        and path.parent != ROOT / "xling"
+        and "from xling.array_types" in source
     }
     # Neither text nor training has a public function of an array; papers holds plug-ins.
     assert rooms >= {"corpora", "eval"} | there - {"text", "training", "papers"}

@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
+from xling.array_types import Float32
 from xling.core import languages
 from xling.core.commands import call, inputs, runner
 from xling.core.errors import UserError
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     import datasets
     import numpy as np
     import polars
-    from jaxtyping import Float32
 
     from xling.eval.scores.score_file import Score
 
@@ -241,7 +241,6 @@ class Model:
 
 
 def _plain(value: Any) -> Any:
-    """Return settings with paths as texts."""
     if isinstance(value, dict):
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
@@ -250,7 +249,6 @@ def _plain(value: Any) -> Any:
 
 
 def _answer_of(answer: dict[str, Any]) -> Any:
-    """Return the part of an answer that the caller does not know."""
     if "tags" in answer:
         tagged = list(zip(answer["tokens"], answer["tags"], strict=True))
         return (answer["intent"], tagged) if "intent" in answer else tagged

@@ -31,8 +31,6 @@ Every stage takes these words too:
 A stage is imported only when it is called, so a login node never loads torch.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json
@@ -441,9 +439,7 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False, goal: 
     """Run the steps of a pipeline in order, or submit them as a graph; of a sweep each step under all settings.
 
     Args:
-        path: the file.
         words: variables and settings.
-        as_json: the answer is for a program.
         goal: ``run``; ``outline`` and ``config`` say what would run.
     """
     from xling.core.commands import pipeline

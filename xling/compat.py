@@ -4,8 +4,6 @@
 ``install`` is called by all code that trains with fairseq; it may be called again.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import collections

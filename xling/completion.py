@@ -9,8 +9,6 @@ typed before the cursor's decide which command's words fit. Generate the script 
     xling completion fish > ~/.config/fish/completions/xling.fish
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from typing import Any

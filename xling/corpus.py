@@ -7,8 +7,6 @@ Example::
         print(text)
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ possible here, the rest works) or ``broken``. Nothing is changed. The command en
 broken.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import os

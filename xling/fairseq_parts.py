@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from jaxtyping import Int64
+from xling.array_types import Int64
 
 
 def batch_by_size_vec(
@@ -31,13 +30,6 @@ def batch_by_size_vec(
     A batch holds at most ``max_sentences`` sentences and ``max_tokens`` tokens, each sentence counted with the length
     of the longest; 0 and less mean no limit. It has fewer than ``multiple`` sentences or a multiple of it, as far as
     the limits allow.
-
-    Args:
-        indices: int64 (sentences,).
-        num_tokens: their lengths, int64 (sentences,).
-        max_tokens: largest batch in tokens.
-        max_sentences: largest batch in sentences.
-        multiple: see above.
     """
     if not len(indices):
         return []
@@ -86,8 +78,6 @@ def batch_fixed_shapes_fast(
     """Cut sentences, in their order, into batches that fit into shapes, for compilers that want few of them.
 
     Args:
-        indices: int64 (sentences,).
-        num_tokens_of: returns the length of an index.
         shapes: most sentences and most tokens of a sentence, int64 (shapes, 2), the smallest first.
     """
     batches: list[list[int]] = []

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.tuning import fine_tune
 from xling.core.output import manifest
 from xling.models.files import model_weights
 from xling.transfer import tune
@@ -70,7 +71,7 @@ def tuned_from(model: Path, folder: Path, kind: str, **settings: Any) -> tune.Tu
     )
     labels = (*(f"intent:{name}" for name in LABELS), *LABELS) if kind == "intent_slots" else LABELS
     labels = () if kind in ("span", "choice") else labels
-    tuned = tune.fine_tune(model, kind, labels, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
+    tuned = fine_tune(model, kind, labels, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
     with manifest.publish(folder, "finetune", cfg, [model]) as out:
         tune.save_tuned(tuned, out.path, model, model_weights.load_model(model)[1])
     return tuned

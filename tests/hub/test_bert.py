@@ -20,6 +20,7 @@ from tests.hub.differences import largest
 from tests.hub.test_export import ODD
 from tests.hub.test_import import Planted, as_pickle, set_config, truncate
 from tests.hub.test_mbart import shake
+from tests.tuning import fine_tune
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.settings import config
@@ -197,7 +198,7 @@ def test_task_models_are_tuned_and_exported(imported: Path, tmp_path: Path, kind
 
     labels = () if kind == "span" else LABELS
     cfg = TuneConfig(epochs=1, lr=1e-2, batch_rows=2, max_length=64, precision="fp32")
-    tuned = tune.fine_tune(imported, kind, labels, ROWS[kind], cfg)[-1]
+    tuned = fine_tune(imported, kind, labels, ROWS[kind], cfg)[-1]
     with manifest.publish(tmp_path / "task", "finetune", cfg, [imported]) as made:
         tune.save_tuned(tuned, made.path, imported, ["en"])
     again = tune.load_tuned(tmp_path / "task")

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from tests.hub.conftest import LABELS, ROWS
 from tests.hub.differences import largest
+from tests.tuning import fine_tune
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.settings import config
@@ -190,7 +191,7 @@ def test_classifiers_answer_alike_here_and_there_and_come_back(
 
     cfg = TuneConfig(epochs=1, lr=1e-2, batch_rows=2, max_length=64, precision="fp32")
     labels = () if kind == "span" else LABELS
-    tuned = tune.fine_tune(modern, kind, labels, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
+    tuned = fine_tune(modern, kind, labels, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
     with manifest.publish(tmp_path / "task", "finetune", cfg, [modern]) as out:
         tune.save_tuned(tuned, out.path, modern, ["ar", "en", "th"])
     run_hf(ExportConfig(tmp_path / "task", tmp_path / "hf"))

@@ -200,8 +200,9 @@ def test_many_inputs_are_named_by_folder(tmp_path: Path) -> None:
 
 
 def test_portable_code_names_neither_xling_nor_packages_for_types() -> None:
-    code = '"""A."""\n\nimport os\nfrom typing import TYPE_CHECKING\n\nfrom xling.text.words.han import simplify\n\n'
-    code += "if TYPE_CHECKING:\n    from jaxtyping import Float\n\n    from xling.core import languages\n\nx = 1\n"
+    code = '"""A."""\n\nimport os\nfrom typing import TYPE_CHECKING\n\nfrom xling.array_types import Float\n'
+    code += "from xling.text.words.han import simplify\n\n"
+    code += "if TYPE_CHECKING:\n    from xling.core import languages\n\nx = 1\n"
     made = static_export.to_portable_code(code)
     assert made.startswith("# From xling ")
     assert made.partition("\n")[2] == '"""A."""\n\nimport os\n\nfrom .han import simplify\n\nx = 1\n'

@@ -12,6 +12,7 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
 from tests.hub.differences import largest
+from tests.tuning import fine_tune
 from xling.core.commands import inputs
 from xling.core.commands.runner import load
 from xling.core.errors import UserError
@@ -163,7 +164,7 @@ def test_scores_of_fine_tuning_are_those_of_plain_transformers(
     folder = written(kind)
     run_hf(ImportConfig(folder, tmp_path / "in"))
     cfg = TuneConfig(epochs=3, lr=1e-3, batch_rows=2, max_length=48, precision="fp32", dropout=0.0)
-    tuned = tune.fine_tune(tmp_path / "in", "classify", LABELS, ROWS["classify"], cfg)[-1]  # type: ignore[arg-type]
+    tuned = fine_tune(tmp_path / "in", "classify", LABELS, ROWS["classify"], cfg)[-1]  # type: ignore[arg-type]
     tune.save_tuned(tuned, tmp_path, tmp_path / "in", [])
     again = tune.load_tuned(tmp_path)
     rows = ROWS["classify"]
@@ -293,7 +294,7 @@ def test_a_head_without_a_class_is_refused(written: Callable[[str], Path], tmp_p
 def test_what_it_cannot_do_is_refused(written: Callable[[str], Path], tmp_path: Path) -> None:
     run_hf(ImportConfig(written("roberta"), tmp_path / "in"))
     with pytest.raises(UserError, match=r"fit.layer_decay=0.5 with .* which is computed by transformers"):
-        tune.fine_tune(tmp_path / "in", "classify", ("a", "b"), [], TuneConfig(layer_decay=0.5))
+        fine_tune(tmp_path / "in", "classify", ("a", "b"), [], TuneConfig(layer_decay=0.5))
     weights = torch.load(tmp_path / "in" / "model.pt", weights_only=True)
     del weights["kept"]
     torch.save(weights, tmp_path / "in" / "model.pt")

@@ -14,11 +14,12 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from tests.hub.differences import largest
+from tests.tuning import fine_tune
 from xling.core.errors import UserError
 from xling.hub.export import run_hf as export_hf
 from xling.hub.imports import run_hf
 from xling.hub.settings import ExportConfig, ImportConfig
-from xling.hub.source import run_xlm
+from xling.hub.xlm import run as run_xlm
 from xling.models.files import model_weights
 from xling.text import vocab
 from xling.text.tokenizers import moses
@@ -195,7 +196,7 @@ def test_it_is_fine_tuned_and_loaded_again(written: Path, tmp_path: Path) -> Non
     for kind in ("classify", "span"):
         cfg = TuneConfig(epochs=1, lr=1e-3, batch_rows=2, max_length=48, precision="fp32", dropout=0.0)
         labels = LABELS if kind == "classify" else ()
-        tuned = tune.fine_tune(tmp_path / "in", kind, labels, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
+        tuned = fine_tune(tmp_path / "in", kind, labels, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
         (tmp_path / kind).mkdir()
         tune.save_tuned(tuned, tmp_path / kind, tmp_path / "in", [])
         rows = ROWS[kind]

@@ -176,9 +176,9 @@ def test_an_old_model_is_used_under_every_code(with_vectors: Path) -> None:
 
 
 def test_no_encoder_takes_the_first_language_for_an_unknown_one(with_vectors: Path, model: Path) -> None:
+    from tests.tuning import fine_tune
     from xling.transfer.likelihood import MaskedLM
     from xling.transfer.settings import TuneConfig
-    from xling.transfer.tune import fine_tune
     from xling.transfer.words import CheckpointEncoder, word_vectors
 
     said = "has a vector for each of its languages, and none for 'th'"

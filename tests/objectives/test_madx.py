@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.rows import Sentence
+from tests.tuning import fine_tune
 from xling import cli
 from xling.core.errors import UserError
 from xling.core.output import manifest
@@ -36,7 +37,7 @@ def steps(bitext: Path, recipe: Any, tmp_path_factory: pytest.TempPathFactory) -
     train.run(recipe(bitext, "mmlm", folder / "body"))
     for lang in ("en", "ar"):
         train.run(recipe(bitext, "mmlm", folder / lang, f"init={folder}/body", f"langs={lang}", *WITH))
-    (tuned,) = tune.fine_tune(folder / "en", "classify", ("boat", "bread"), ROWS, TUNE)
+    (tuned,) = fine_tune(folder / "en", "classify", ("boat", "bread"), ROWS, TUNE)
     with manifest.publish(folder / "task", "finetune", TUNE, [folder / "en"]) as made:
         tune.save_tuned(tuned, made.path, folder / "en", ["en"])
     return folder
@@ -152,7 +153,7 @@ def test_what_does_not_fit_is_refused(steps: Path, bitext: Path, recipe: Any, tm
         UserError, match=r"has adapters that were trained with other frozen weights than .*task: .* differs"
     ):
         swapped(steps / "task", tmp_path / "other")
-    plain = tune.fine_tune(steps / "body", "classify", ("boat", "bread"), ROWS, TUNE)[-1]
+    plain = fine_tune(steps / "body", "classify", ("boat", "bread"), ROWS, TUNE)[-1]
     with manifest.publish(tmp_path / "plain", "finetune", TUNE, [steps / "body"]) as made:
         tune.save_tuned(plain, made.path, steps / "body", ["en"])
     with pytest.raises(UserError, match="plain has no language adapter"):

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.rows import Sentence
+from tests.tuning import fine_tune
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.corpora.binarize import BinarizeConfig
@@ -59,7 +60,7 @@ def test_steps_three_and_four_predict_in_the_second_language(steps: Path, tmp_pa
         Sentence("My neighbour likes fresh bread", "bread"),
     ] * 4
     cfg = TuneConfig(lr=1e-3, epochs=1, batch_rows=4, freeze_embeddings=True, precision="fp32")
-    (tuned,) = tune.fine_tune(steps / "body", "classify", ("boat", "bread"), rows, cfg)
+    (tuned,) = fine_tune(steps / "body", "classify", ("boat", "bread"), rows, cfg)
     body, _ = model_weights.load_model(steps / "body")
     assert torch.equal(tuned.model.encoder.tokens.weight, body.encoder.tokens.weight)
     assert not torch.equal(tuned.model.encoder.layers[0].up.weight, body.encoder.layers[0].up.weight)

@@ -173,7 +173,7 @@ def test_an_update_is_one_step_of_rowwise_adagrad(
     sets, hashes, ends, frequency = open_rows(corpus)
     weights = (cfg.model.smooth / (cfg.model.smooth + frequency)).astype(np.float32)
     trainer, batches = Trainer(cfg, hashes, ends, weights), BatchSampler(sets, cfg)
-    sides = batches.draw(0)
+    sides = batches.draw(0)[0]
     table = trainer.table.clone().requires_grad_()
     rows = torch.from_numpy((hashes % np.uint32(len(table))).astype(np.int64))
     pooled = [
@@ -202,10 +202,10 @@ def test_batches_depend_on_their_number_alone_and_hold_translations(corpus: Path
     sets, *_ = open_rows(corpus)
     first, again = BatchSampler(sets, cfg), BatchSampler(sets, cfg)
     first.draw(1)
-    for a, b in zip(first.draw(7), again.draw(7), strict=True):
+    for a, b in zip(first.draw(7)[0], again.draw(7)[0], strict=True):
         assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
     known = read_words(corpus)
-    for a, b in zip(*first.draw(3), strict=True):
+    for a, b in zip(*first.draw(3)[0], strict=True):
         one, other = ([known[i] for i in text] for text in (a, b))
         assert [w[2:] for w in one] == [w[2:] for w in other]
         assert one[0][:2] != other[0][:2]
@@ -223,7 +223,7 @@ def test_one_side_of_a_pair_is_english_as_often_as_asked(corpus: Path, tmp_path:
     for cfg, least, most in ((always, 300, 300), (dataclasses.replace(always, english=0.0), 160, 240)):
         pairs = [
             (langs[tuple(a)], langs[tuple(b)])
-            for a, b in zip(*BatchSampler([rows], cfg).draw(0), strict=True)
+            for a, b in zip(*BatchSampler([rows], cfg).draw(0)[0], strict=True)
         ]
         assert least <= sum("en" in pair for pair in pairs) <= most
         assert {a for a, _ in pairs} == {b for _, b in pairs} == {"en", "de", "sw"}
@@ -265,7 +265,7 @@ def test_training_learns_weights_of_words_that_the_files_keep(tmp_path: Path, co
     cfg = training(corpus, tmp_path / "other")
     weights = (SHAPE.smooth / (SHAPE.smooth + frequency)).astype(np.float32)
     trainer = Trainer(cfg, hashes, ends, weights, encoder.table, encoder.weight_direction)
-    sides = BatchSampler(sets, dataclasses.replace(cfg, drop=0.0)).draw(0)
+    sides = BatchSampler(sets, dataclasses.replace(cfg, drop=0.0)).draw(0)[0]
     batch = trainer._read(sides)
     known = read_words(corpus)
     ours = [" ".join(known[i] for i in text) for text in [*sides[0], *sides[1]]]
@@ -314,11 +314,11 @@ def test_minutes_are_kept_by_the_clock(corpus: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"updates": -1}, "updates=-1; valid: numbers from 0"),
+        ({"updates": -1}, "updates=-1; valid: a whole number from 0"),
         ({"updates": 0, "minutes": 0}, "minutes=0 updates=0 would learn nothing"),
         ({"rows": 1}, "rows=1; valid: at least 2"),
-        ({"drop": 1.0}, "drop=1.0; valid: 0 to 0.9"),
-        ({"temperature": 0}, "temperature=0; valid: more than 0"),
+        ({"drop": 1.0}, "drop=1.0; valid: a number from 0 to 0.9"),
+        ({"temperature": 0}, "temperature=0; valid: a number above 0"),
         ({"model": StaticConfig(features=3)}, "model.features=3; valid: 4, the version of the rows of text"),
     ],
 )

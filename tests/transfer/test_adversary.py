@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from tests.rows import Sentence
+from tests.tuning import fine_tune
 from xling.core.errors import UserError
-from xling.transfer import tune
 from xling.transfer.adversary import Adversary
 from xling.transfer.tune import TuneConfig
 
@@ -24,7 +24,7 @@ ROWS = [
 
 
 def weights(model: Path, cfg: TuneConfig) -> dict[str, torch.Tensor]:
-    return tune.fine_tune(model, "classify", LABELS, ROWS, cfg)[-1].model.state_dict()
+    return fine_tune(model, "classify", LABELS, ROWS, cfg)[-1].model.state_dict()
 
 
 def test_the_encoder_learns_from_it_by_the_reversal_alone(model: Path, shards: Path) -> None:
@@ -43,7 +43,7 @@ def test_the_encoder_learns_from_it_by_the_reversal_alone(model: Path, shards: P
 
 def test_it_goes_on_from_its_state(model: Path, shards: Path) -> None:
     cfg = replace(CFG, adversary=str(shards))
-    tuned = tune.fine_tune(model, "classify", LABELS, ROWS, cfg)[-1]
+    tuned = fine_tune(model, "classify", LABELS, ROWS, cfg)[-1]
     task_model = copy.deepcopy(tuned.model)
 
     def update(adversary: Adversary) -> float:
@@ -71,7 +71,7 @@ def test_it_goes_on_from_its_state(model: Path, shards: Path) -> None:
 )
 def test_mistakes_are_user_errors(model: Path, change: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        tune.fine_tune(model, "classify", LABELS, ROWS, replace(CFG, **change))  # type: ignore[arg-type]
+        fine_tune(model, "classify", LABELS, ROWS, replace(CFG, **change))  # type: ignore[arg-type]
 
 
 def test_text_of_another_vocabulary_is_refused(model: Path, shards: Path, tmp_path: Path) -> None:
@@ -81,4 +81,4 @@ def test_text_of_another_vocabulary_is_refused(model: Path, shards: Path, tmp_pa
     with (tmp_path / "other" / "dict.txt").open("a", encoding="utf-8") as file:
         file.write("more 1\n")
     with pytest.raises(UserError, match="was trained with vocabulary"):
-        tune.fine_tune(model, "classify", LABELS, ROWS, replace(CFG, adversary=str(tmp_path / "other")))
+        fine_tune(model, "classify", LABELS, ROWS, replace(CFG, adversary=str(tmp_path / "other")))

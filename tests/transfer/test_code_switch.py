@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.tuning import fine_tune
 from xling.core.errors import UserError
-from xling.transfer import tune
 from xling.transfer.code_switch import RowSwitcher
 from xling.transfer.settings import TuneConfig
 from xling.transfer.task import TASKS
@@ -74,8 +74,8 @@ def test_a_model_learns_from_words_it_would_never_have_met(model: Path, dictiona
     ]
     cfg = TuneConfig(lr=4e-3, epochs=20, batch_rows=8, dropout=0.0, precision="fp32")
     other = [Given(str(i), {"text": f"the {word}"}, "yes") for i, word in enumerate(("hund", "chien"))]
-    plain = tune.fine_tune(model, "classify", ["no", "yes"], rows, cfg)[-1]
-    switched = tune.fine_tune(
+    plain = fine_tune(model, "classify", ["no", "yes"], rows, cfg)[-1]
+    switched = fine_tune(
         model, "classify", ["no", "yes"], rows, replace(cfg, switch=dictionaries, switch_rate=0.5)
     )[-1]
     assert switched.predict(other) == ["yes", "yes"]

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from tests.transfer.test_tune import FAST, KINDS, labels, rows
+from tests.tuning import fine_tune
 from xling.core.errors import UserError
 from xling.data.packing import pack
 from xling.hub.unsupported_parts import check_hf
@@ -35,7 +36,7 @@ def test_a_mix_worked_by_hand() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_the_mix_and_the_head_learn(model: Path, kind: str, layers: str) -> None:
     cfg = replace(CFG, layers=layers, dropout=0.5)
-    first, last = (made.model for made in tune.fine_tune(model, kind, labels(kind), rows(kind), cfg))
+    first, last = (made.model for made in fine_tune(model, kind, labels(kind), rows(kind), cfg))
     published = model_weights.load_model(model)[0].encoder.state_dict()
     assert all(torch.equal(weight, published[name]) for name, weight in last.encoder.state_dict().items())
     learned = {name for name, p in last.named_parameters() if not torch.equal(p, first.get_parameter(name))}
@@ -45,7 +46,7 @@ def test_only_the_mix_and_the_head_learn(model: Path, kind: str, layers: str) ->
 
 
 def test_gradients_reach_the_mix_and_the_head_only(model: Path) -> None:
-    tuned = tune.fine_tune(model, "tag", labels("tag"), rows("tag"), replace(CFG, epochs=1))[-1]
+    tuned = fine_tune(model, "tag", labels("tag"), rows("tag"), replace(CFG, epochs=1))[-1]
     network = tuned.model.requires_grad_(True)
     network.fix_encoder()
     network.train()
@@ -59,7 +60,7 @@ def test_gradients_reach_the_mix_and_the_head_only(model: Path) -> None:
 
 def test_features_have_no_dropout_and_heads_have(model: Path) -> None:
     cfg = replace(CFG, epochs=1, freeze="none")
-    tuned = tune.fine_tune(model, "tag", labels("tag"), rows("tag"), cfg)[-1]
+    tuned = fine_tune(model, "tag", labels("tag"), rows("tag"), cfg)[-1]
     network = tuned.model.train()
     network.drop = 0.0
     for layer in network.encoder.layers:
@@ -74,7 +75,7 @@ def test_features_have_no_dropout_and_heads_have(model: Path) -> None:
 
 def test_states_are_those_after_so_many_layers(model: Path) -> None:
     made = {
-        layers: tune.fine_tune(model, "tag", labels("tag"), rows("tag"), replace(CFG, layers=layers))[-1]
+        layers: fine_tune(model, "tag", labels("tag"), rows("tag"), replace(CFG, layers=layers))[-1]
         for layers in ("0", "1", "2", "last")
     }
     sample = pack([example for _, example in made["last"].encode(rows("tag"), labelled=False)])
@@ -89,7 +90,7 @@ def test_states_are_those_after_so_many_layers(model: Path) -> None:
 
 def test_a_saved_model_answers_as_before(model: Path, tmp_path: Path) -> None:
     kind = "classify"
-    tuned = tune.fine_tune(model, kind, labels(kind), rows(kind), replace(CFG, epochs=4))[-1]
+    tuned = fine_tune(model, kind, labels(kind), rows(kind), replace(CFG, epochs=4))[-1]
     tune.save_tuned(tuned, tmp_path, model, ["en"])
     again = tune.load_tuned(tmp_path)
     assert again.model.layers == "mix"
@@ -118,4 +119,4 @@ def test_a_saved_model_answers_as_before(model: Path, tmp_path: Path) -> None:
 )
 def test_what_would_change_nothing_is_refused(model: Path, change: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):
-        tune.fine_tune(model, "pair", labels("pair"), rows("pair"), replace(CFG, **change))
+        fine_tune(model, "pair", labels("pair"), rows("pair"), replace(CFG, **change))

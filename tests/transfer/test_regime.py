@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tests.rows import Sentence
+from tests.tuning import fine_tune
 from xling.core.errors import UserError
 from xling.models.files import model_weights
 from xling.models.network import adapters
@@ -77,32 +78,30 @@ def test_layers_join_from_the_top_evenly() -> None:
 
 def test_gradual_unfreezing_leaves_the_encoder_at_first(model: Path) -> None:
     before = start(model)
-    first, second = tune.fine_tune(model, "classify", LABELS, ROWS, replace(CFG, unfreeze_epochs=1.5))
+    first, second = fine_tune(model, "classify", LABELS, ROWS, replace(CFG, unfreeze_epochs=1.5))
     # Four updates an epoch: the last of the first one, three quarters in, is half way to 1.5, where of three steps one
     # is made. The upper layer has joined the head; the lower one and the embeddings have not.
     assert changed(first, before) and all(name.startswith("layers.1.") for name in changed(first, before))
     assert "tokens.weight" in changed(second, before)
-    plain = tune.fine_tune(model, "classify", LABELS, ROWS, CFG)[0]
+    plain = fine_tune(model, "classify", LABELS, ROWS, CFG)[0]
     assert "tokens.weight" in changed(plain, before)
-    alone = tune.fine_tune(model, "classify", LABELS, ROWS[:4], replace(CFG, unfreeze_epochs=2.0))[0]
+    alone = fine_tune(model, "classify", LABELS, ROWS[:4], replace(CFG, unfreeze_epochs=2.0))[0]
     assert not changed(alone, before)
 
 
 def test_frozen_embeddings_do_not_thaw(model: Path) -> None:
     cfg = replace(CFG, unfreeze_epochs=0.5, freeze_embeddings=True)
-    assert "tokens.weight" not in changed(
-        tune.fine_tune(model, "classify", LABELS, ROWS, cfg)[-1], start(model)
-    )
+    assert "tokens.weight" not in changed(fine_tune(model, "classify", LABELS, ROWS, cfg)[-1], start(model))
 
 
 def test_frozen_layers_stay_with_the_embeddings(model: Path) -> None:
-    tuned = tune.fine_tune(model, "classify", LABELS, ROWS, replace(CFG, freeze_layers=1))[-1]
+    tuned = fine_tune(model, "classify", LABELS, ROWS, replace(CFG, freeze_layers=1))[-1]
     assert changed(tuned, start(model)) and all(
         name.startswith("layers.1.") for name in changed(tuned, start(model))
     )
     for num, said in ((3, "at most 2"), (-1, "from 0")):
         with pytest.raises(UserError, match=said):
-            tune.fine_tune(model, "classify", LABELS, ROWS, replace(CFG, freeze_layers=num))
+            fine_tune(model, "classify", LABELS, ROWS, replace(CFG, freeze_layers=num))
 
 
 def test_learning_rates_fall_from_layer_to_layer() -> None:
@@ -164,7 +163,7 @@ def test_weights_that_are_pulled_do_not_decay() -> None:
 def test_a_strong_pull_keeps_the_weights_near_their_start(model: Path) -> None:
     cfg = replace(CFG, epochs=6)
     free, held = (
-        tune.fine_tune(model, "classify", LABELS, ROWS, replace(cfg, l2_start=strength))[-1]
+        fine_tune(model, "classify", LABELS, ROWS, replace(cfg, l2_start=strength))[-1]
         for strength in (0.0, 10.0)
     )
     assert distance(held, start(model)) < 0.5 * distance(free, start(model))
@@ -172,9 +171,7 @@ def test_a_strong_pull_keeps_the_weights_near_their_start(model: Path) -> None:
 
 def test_under_a_task_adapter_nothing_else_of_the_encoder_learns(model: Path, tmp_path: Path) -> None:
     before = start(model)
-    made = tune.fine_tune(model, "classify", LABELS, ROWS, replace(CFG, lr=1e-2, epochs=80, task_adapter=16))[
-        -1
-    ]
+    made = fine_tune(model, "classify", LABELS, ROWS, replace(CFG, lr=1e-2, epochs=80, task_adapter=16))[-1]
     assert not changed(made, before)
     more = made.model.encoder.state_dict().keys() - before.keys()
     assert more and all(".adapters.task." in name for name in more)
@@ -214,7 +211,7 @@ def test_a_task_adapter_learns_at_the_rate_of_its_layer(model: Path) -> None:
 )
 def test_mistakes_are_user_errors(model: Path, change: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        tune.fine_tune(model, "classify", LABELS, ROWS, replace(CFG, **change))
+        fine_tune(model, "classify", LABELS, ROWS, replace(CFG, **change))
 
 
 def test_the_settings_of_an_evaluation_reach_fine_tuning() -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import torch
 
+from tests.tuning import fine_tune
 from xling.core import signals
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.transfer import tune
 from xling.transfer.saved import SavedStates
 from xling.transfer.settings import TuneConfig
 from xling.transfer.tune import TunedModel
@@ -60,7 +60,7 @@ def fit(
         if tell:
             tell(*event)
 
-    return tune.fine_tune(ckpt, "tag", LABELS, rows(), cfg, on_update=both, saved_states=saves), told
+    return fine_tune(ckpt, "tag", LABELS, rows(), cfg, on_update=both, saved_states=saves), told
 
 
 def assert_same(found: tuple[list[TunedModel], Told], expected: tuple[list[TunedModel], Told]) -> None:

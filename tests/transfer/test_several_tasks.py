@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from tests.transfer.test_tune import FAST, labels, rows
+from tests.tuning import fine_tune
 from xling.core.errors import UserError
 from xling.models.files import model_folder, model_weights
 from xling.models.network.encoder import EncoderModel
@@ -112,17 +113,17 @@ def task(model: Path, tmp_path: Path) -> Path:
     """A model fine-tuned on tags."""
     (tmp_path / "task").mkdir()
     tune.save_tuned(
-        tune.fine_tune(model, "tag", labels("tag"), rows("tag"), CFG)[-1], tmp_path / "task", model, ["en"]
+        fine_tune(model, "tag", labels("tag"), rows("tag"), CFG)[-1], tmp_path / "task", model, ["en"]
     )
     return tmp_path / "task"
 
 
 def test_a_fine_tuned_body_is_trained_on_under_a_new_head(model: Path, task: Path) -> None:
     tuned, published = tune.load_tuned(task), model_weights.load_model(model)[0].encoder
-    kept = tune.fine_tune(task, "pair", labels("pair"), rows("pair"), replace(CFG, freeze="encoder"))[-1]
+    kept = fine_tune(task, "pair", labels("pair"), rows("pair"), replace(CFG, freeze="encoder"))[-1]
     assert_same(kept.model.encoder, tuned.model.encoder)
     assert not torch.equal(kept.model.encoder.tokens.weight, published.tokens.weight)
-    moved = tune.fine_tune(task, "pair", labels("pair"), rows("pair"), CFG)[-1]
+    moved = fine_tune(task, "pair", labels("pair"), rows("pair"), CFG)[-1]
     assert not torch.equal(moved.model.encoder.tokens.weight, tuned.model.encoder.tokens.weight)
 
 

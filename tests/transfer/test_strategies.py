@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.transfer.test_tune import FAST, KINDS, labels, rows
+from tests.tuning import fine_tune
 from xling.core.errors import UserError
 from xling.data.packing import pack
 from xling.eval.systems import FitConfig
@@ -35,7 +36,7 @@ def old_text(tmp_path: Path) -> str:
 
 
 def start_of(model: Path, cfg: TuneConfig, kind: str = "tag") -> tuple[Start, tune.TunedModel]:
-    tuned = tune.fine_tune(model, kind, labels(kind), rows(kind), replace(CFG, epochs=1))[-1]
+    tuned = fine_tune(model, kind, labels(kind), rows(kind), replace(CFG, epochs=1))[-1]
     tuned.model.requires_grad_(True)
     masters = TuningOptimizer(tuned.model, cfg).encoder_masters
     return Start(model, "en", cfg, [tuned.model], masters), tuned
@@ -51,7 +52,7 @@ def test_every_head_learns_with_every_strategy(model: Path, old_text: str, metho
     given = {"old_text": old_text} if method == "ewc" else {}
     for kind in KINDS:
         plain, changed = (
-            tune.fine_tune(model, kind, labels(kind), rows(kind), each)[-1].model
+            fine_tune(model, kind, labels(kind), rows(kind), each)[-1].model
             for each in (CFG, replace(CFG, method=method, strength=50.0, **given))
         )
         assert not torch.equal(plain.encoder.tokens.weight, changed.encoder.tokens.weight), kind
@@ -139,24 +140,20 @@ def test_what_an_old_task_needs_moves_less(model: Path, tmp_path: Path, old_text
     """From a model of one task to another: under ewc the weights that the old one needs move less."""
     old = tmp_path / "task"
     old.mkdir()
-    tuned = tune.fine_tune(model, "classify", labels("classify"), rows("classify"), replace(FAST, epochs=20))[
-        -1
-    ]
+    tuned = fine_tune(model, "classify", labels("classify"), rows("classify"), replace(FAST, epochs=20))[-1]
     tune.save_tuned(tuned, old, model, ["en"])
     cfg = replace(CFG, lr=4e-3, epochs=10)
     moved = {}
     for method, given in (("plain", {}), ("ewc", {"old_text": old_text, "strength": 1e4})):
-        made = tune.fine_tune(old, "tag", labels("tag"), rows("tag"), replace(cfg, method=method, **given))[
-            -1
-        ]
+        made = fine_tune(old, "tag", labels("tag"), rows("tag"), replace(cfg, method=method, **given))[-1]
         moved[method] = distance_by(importance_of(old, old_text), tuned.model, made.model)
     assert moved["ewc"] < 0.5 * moved["plain"]
 
 
 def test_the_draws_of_ewc_leave_those_of_the_training_alone(model: Path, old_text: str) -> None:
     cfg = replace(CFG, dropout=0.3)
-    plain = tune.fine_tune(model, "tag", labels("tag"), rows("tag"), cfg)[-1].model
-    weak = tune.fine_tune(
+    plain = fine_tune(model, "tag", labels("tag"), rows("tag"), cfg)[-1].model
+    weak = fine_tune(
         model,
         "tag",
         labels("tag"),
@@ -171,7 +168,7 @@ def test_the_old_task_is_read_from_lines_of_its_kind(model: Path, tmp_path: Path
         folder = tmp_path / kind
         folder.mkdir()
         tune.save_tuned(
-            tune.fine_tune(model, kind, labels(kind), rows(kind), replace(CFG, epochs=1))[-1],
+            fine_tune(model, kind, labels(kind), rows(kind), replace(CFG, epochs=1))[-1],
             folder,
             model,
             ["en"],
@@ -217,4 +214,4 @@ def distance_by(importance: dict[str, torch.Tensor], old: torch.nn.Module, new: 
 )
 def test_mistakes_are_user_errors(model: Path, change: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):
-        tune.fine_tune(model, "tag", labels("tag"), rows("tag"), replace(CFG, **change))
+        fine_tune(model, "tag", labels("tag"), rows("tag"), replace(CFG, **change))

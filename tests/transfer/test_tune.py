@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.tuning import fine_tune
 from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.data.packing import pack
@@ -108,7 +109,7 @@ def rows(kind: str, count: int = 20) -> list[Row]:
 
 @pytest.fixture(scope="module")
 def epochs(model: Path) -> dict[str, list[tune.TunedModel]]:
-    return {kind: tune.fine_tune(model, kind, labels(kind), rows(kind), FAST) for kind in KINDS}
+    return {kind: fine_tune(model, kind, labels(kind), rows(kind), FAST) for kind in KINDS}
 
 
 @pytest.fixture(scope="module")
@@ -149,9 +150,7 @@ def test_a_tag_for_every_word_of_long_odd_and_empty_sentences(tuned: dict[str, t
 def test_the_same_seed_gives_the_same_model(model: Path) -> None:
     cfg = replace(FAST, epochs=1, dropout=0.1)
     first, again, other = (
-        tune.fine_tune(model, "classify", LABELS, rows("classify"), replace(cfg, seed=seed))[
-            0
-        ].model.state_dict()
+        fine_tune(model, "classify", LABELS, rows("classify"), replace(cfg, seed=seed))[0].model.state_dict()
         for seed in (1, 1, 2)
     )
     assert all(torch.equal(first[key], again[key]) for key in first)
@@ -163,7 +162,7 @@ def test_random_init_forgets_the_pretrained_weights(model: Path) -> None:
     cfg = replace(FAST, epochs=1, lr=1e-12)
     start = torch.load(model / "model.pt", weights_only=True)["weights"]["encoder.tokens.weight"]
     kept, fresh = (
-        tune.fine_tune(model, "classify", LABELS, rows("classify"), replace(cfg, random_init=random))[0]
+        fine_tune(model, "classify", LABELS, rows("classify"), replace(cfg, random_init=random))[0]
         for random in (False, True)
     )
     torch.testing.assert_close(kept.model.encoder.tokens.weight, start)
@@ -175,7 +174,7 @@ def test_random_init_forgets_the_pretrained_weights(model: Path) -> None:
 def test_r3f_adds_a_term(model: Path) -> None:
     cfg = replace(FAST, epochs=1)
     plain, noisy = (
-        tune.fine_tune(model, "classify", LABELS, rows("classify"), replace(cfg, method=method))[
+        fine_tune(model, "classify", LABELS, rows("classify"), replace(cfg, method=method))[
             0
         ].model.state_dict()
         for method in ("plain", "r3f")
@@ -253,9 +252,7 @@ def test_unmatched_features_worked_by_hand() -> None:
 def test_a_model_with_other_features_predicts_the_same_when_saved(
     model: Path, tmp_path: Path, features: PairFeatures
 ) -> None:
-    made = tune.fine_tune(
-        model, "pair", LABELS, rows("pair"), replace(FAST, epochs=8, pair_features=features)
-    )[-1]
+    made = fine_tune(model, "pair", LABELS, rows("pair"), replace(FAST, epochs=8, pair_features=features))[-1]
     answers = made.predict(rows("pair", 40))
     assert len(set(answers)) > 1
     assert answers == [made.predict([row])[0] for row in rows("pair", 40)]
@@ -275,13 +272,13 @@ def test_summarised_states_worked_by_hand() -> None:
 def test_a_model_that_reads_all_states_predicts_the_same_when_saved(model: Path, tmp_path: Path) -> None:
     train, others = rows("classify"), rows("classify", 40)
     made, plain = (
-        tune.fine_tune(model, "classify", LABELS, train, replace(FAST, epochs=8, text_features=features))[-1]
+        fine_tune(model, "classify", LABELS, train, replace(FAST, epochs=8, text_features=features))[-1]
         for features in ("concat", "cls")
     )
     answers = made.predict(others)
     assert made.model.dense.in_features == 3 * plain.model.dense.in_features
     once = replace(FAST, epochs=1, text_features="concat", pair_features="match")
-    pair = tune.fine_tune(model, "pair", LABELS, rows("pair"), once)[-1]
+    pair = fine_tune(model, "pair", LABELS, rows("pair"), once)[-1]
     assert pair.model.features == "match", "a pair has features of its own"
     assert len(set(answers)) > 1
     assert answers == [made.predict([row])[0] for row in others], "a row's answer depends on its batch"
@@ -315,7 +312,7 @@ def test_settings_that_the_head_cannot_follow(
     model: Path, kind: str, settings: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
-        tune.fine_tune(model, kind, labels(kind), rows(kind), replace(FAST, **settings))
+        fine_tune(model, kind, labels(kind), rows(kind), replace(FAST, **settings))
 
 
 def test_probabilities_are_those_of_the_answers(tuned: dict[str, tune.TunedModel], model: Path) -> None:
@@ -328,7 +325,7 @@ def test_probabilities_are_those_of_the_answers(tuned: dict[str, tune.TunedModel
 
 
 def test_averaging_takes_the_mean_of_the_weights(model: Path) -> None:
-    epochs = tune.fine_tune(model, "classify", LABELS, rows("classify"), replace(FAST, epochs=2))
+    epochs = fine_tune(model, "classify", LABELS, rows("classify"), replace(FAST, epochs=2))
     mean = tune.average_models(epochs).model.state_dict()
     first, second = (made.model.state_dict() for made in epochs)
     for key in mean:
@@ -395,18 +392,18 @@ def test_mistakes_are_user_errors(
 ) -> None:
     given = rows("tag") if train is None else train
     with pytest.raises(UserError, match=message):
-        tune.fine_tune(model, "tag", LABELS, given, replace(FAST, **change))
+        fine_tune(model, "tag", LABELS, given, replace(FAST, **change))
 
 
 def test_a_sentence_without_words_does_not_spoil_its_batch(model: Path) -> None:
     train = [Row("empty", {"tokens": ()}, ()), *rows("tag", 3)]
-    made = tune.fine_tune(model, "tag", LABELS, train, replace(FAST, epochs=2, batch_rows=1))
+    made = fine_tune(model, "tag", LABELS, train, replace(FAST, epochs=2, batch_rows=1))
     assert all(torch.isfinite(weight).all() for weight in made[-1].model.state_dict().values())
 
 
 def test_no_checkpoint_is_a_user_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="run `xling pretrain` first"):
-        tune.fine_tune(tmp_path, "tag", LABELS, rows("tag"), FAST)
+        fine_tune(tmp_path, "tag", LABELS, rows("tag"), FAST)
 
 
 def test_no_fine_tuned_model_is_a_user_error(model: Path) -> None:
@@ -455,7 +452,7 @@ def test_rows_are_read_in_their_own_language(spoken: Path, tmp_path: Path) -> No
 
     assert [ids(lang) for lang in ("ar", "en", "th", "sw")] == [{0}, {1}, {2}, {1}]
     assert tuned.predict(asked) == tuned.predict(asked, lang="en")
-    (in_thai,) = tune.fine_tune(spoken, "classify", LABELS, asked, replace(FAST, epochs=1), "th")
+    (in_thai,) = fine_tune(spoken, "classify", LABELS, asked, replace(FAST, epochs=1), "th")
     tune.save_tuned(in_thai, tmp_path, spoken, ["ar", "en", "th"])
     again = tune.load_tuned(tmp_path)
     assert (again.lang, tune.load_tuned(tmp_path, "ar").lang, tune.load_tuned(tmp_path, "sw").lang) == (
@@ -467,7 +464,7 @@ def test_rows_are_read_in_their_own_language(spoken: Path, tmp_path: Path) -> No
 
 
 def test_a_model_fine_tuned_before_has_the_language_it_always_had(model: Path, tmp_path: Path) -> None:
-    (made,) = tune.fine_tune(model, "classify", LABELS, rows("classify"), replace(FAST, epochs=1), "th")
+    (made,) = fine_tune(model, "classify", LABELS, rows("classify"), replace(FAST, epochs=1), "th")
     tune.save_tuned(made, tmp_path, model, ["ar", "en", "th"])
     state = torch.load(tmp_path / TASK_FILE, weights_only=True)
     del state["lang"]
@@ -480,7 +477,7 @@ def test_probabilities_of_a_teacher_are_learned_in_place_of_labels(model: Path) 
     once = replace(FAST, epochs=2)
 
     def weights(given: list[Row]) -> list[torch.Tensor]:
-        return list(tune.fine_tune(model, "classify", LABELS, given, once)[-1].model.state_dict().values())
+        return list(fine_tune(model, "classify", LABELS, given, once)[-1].model.state_dict().values())
 
     def soft(row: Row, shares: dict[str, float]) -> Row:
         return replace(row, fields={**row.fields, "probabilities": shares})
@@ -491,9 +488,9 @@ def test_probabilities_of_a_teacher_are_learned_in_place_of_labels(model: Path) 
         for one, other in zip(weights(train), weights(given), strict=True):
             torch.testing.assert_close(one, other, rtol=0, atol=1e-5)
     even = [soft(row, dict.fromkeys(LABELS, 1 / len(LABELS))) for row in train]
-    unsure = tune.fine_tune(model, "classify", LABELS, even, FAST)[-1]
+    unsure = fine_tune(model, "classify", LABELS, even, FAST)[-1]
     scores = np.stack([parts[0][1][0] for parts in unsure.scores(others)])
     spread = scores.max(1) - scores.min(1)
     assert spread.max() < 0.2, "all classes are as likely as another"
     with pytest.raises(UserError, match="unknown label 'nothing'"):
-        tune.fine_tune(model, "classify", LABELS, [soft(train[0], {"nothing": 1.0})], once)
+        fine_tune(model, "classify", LABELS, [soft(train[0], {"nothing": 1.0})], once)

@@ -1,7 +1,5 @@
 """The only exception type for mistakes that a user can correct."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable

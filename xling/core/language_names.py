@@ -3,8 +3,6 @@
 ``autonyms.tsv`` beside this module has the native names, from the Unicode CLDR.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 Source: RFC 5646 (BCP 47): language, then script, then region, then variants; POSIX locales for ``@latin``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping
 from functools import cache
@@ -55,7 +53,8 @@ def fit(tag: str, lang: Language) -> int:
     if script:
         return SURE
     if language == lang:
-        return SURE if languages_of_base(lang.base) == 1 else LIKELY
+        num_scripts = sum(each.base == lang.base for each in languages.LANGUAGES.values())
+        return SURE if num_scripts == 1 else LIKELY
     return POSSIBLE
 
 
@@ -88,12 +87,6 @@ def named(tags: Collection[str]) -> str:
         lang = language_of(tag)
         texts.append(f"{tag or 'without a code'} ({lang.name})" if lang else tag or "without a code")
     return ", ".join(texts)
-
-
-@cache
-def languages_of_base(base: str) -> int:
-    """Return how many scripts the table has a language in."""
-    return sum(lang.base == base for lang in languages.LANGUAGES.values())
 
 
 @cache

@@ -1,7 +1,5 @@
 """The variables with which torchrun or Slurm start several processes of one training, checked."""
 
-from __future__ import annotations
-
 import os
 import socket
 import time

@@ -1,7 +1,5 @@
 """Tables of the package: YAML files beside the modules that use them."""
 
-from __future__ import annotations
-
 from importlib.resources import files
 from typing import Any
 

@@ -1,7 +1,5 @@
 """In which precision a machine trains by default; `model.precision=auto` and ``xling doctor`` say the same."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -14,8 +14,6 @@ A registry looks in three places and imports an entry only when it is requested:
       "command.corpus.mine" = "my_package.commands:MINE"
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import pkgutil

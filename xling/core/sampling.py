@@ -1,7 +1,5 @@
 """Language sampling with shares proportional to n^alpha, and counter-based random generators."""
 
-from __future__ import annotations
-
 import hashlib
 import operator
 from collections.abc import Mapping

@@ -19,8 +19,6 @@ Python stack to a file beside the heartbeat, and the launcher ends it. Work with
 stands in `busy`. A launcher that calls `write_first_heartbeat` also limits the time until `watched`.
 """
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

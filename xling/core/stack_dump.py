@@ -5,8 +5,6 @@ operation. A process stopped by SIGSTOP writes its stack when it is continued, s
 faulthandler shows at most 100 threads, the main one last: with more threads its frames are missing.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import os
 import re

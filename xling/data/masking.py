@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xling.array_types import Bool, Int
 from xling.core.errors import UserError
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Int
 
 SPAN_STOP, LONGEST_SPAN = 0.2, 10
 MIN_UNSPACED_SHARE = 0.3
@@ -103,9 +100,6 @@ def span_numbers(
     such a division gives disjoint spans with SpanBERT's lengths without rejection sampling.
 
     Args:
-        words: word of each maskable token, as `word_numbers` gives them.
-        positions: position of each maskable token.
-        rng: source of randomness.
         longest: words of the longest span.
 
     Source: Joshi et al. 2020, section 3.1.
@@ -126,8 +120,6 @@ def choose_groups(
 
     Args:
         groups: group of each token, numbered from 0 without a gap, (num_tokens,).
-        prob: share, 0 to 1.
-        rng: source of randomness.
     """
     if not len(groups):
         return np.zeros(0, dtype=np.int64)
@@ -145,11 +137,6 @@ def choose_positions(
     maskable: Bool[np.ndarray, " tokens"], prob: float, rng: np.random.Generator
 ) -> Int[np.ndarray, " chosen"]:
     """Choose a share ``prob`` of the maskable positions, rounded up or down at random, at least one.
-
-    Args:
-        maskable: bool of shape (num_tokens,), False at special tokens.
-        prob: share, 0 to 1.
-        rng: source of randomness.
 
     Returns:
         Sorted positions, int64 of shape (num_chosen,); empty only when nothing is maskable.
@@ -172,12 +159,6 @@ def corrupt(
     rng: np.random.Generator,
 ) -> Int[np.ndarray, " tokens"]:
     """Return a copy of ``tokens`` whose chosen positions are masked, replaced or kept.
-
-    Args:
-        tokens: integers of shape (num_tokens,).
-        chosen: positions, int64 of shape (num_chosen,).
-        rule: shares and ids.
-        rng: source of randomness.
 
     Source: Devlin et al. 2019, section 3.1 (80 / 10 / 10).
     """

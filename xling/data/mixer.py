@@ -10,14 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xling.array_types import Int, Integer
 from xling.core.sampling import alpha_shares, rng
-
-if TYPE_CHECKING:
-    from jaxtyping import Int, Integer
 
 WINDOW = 1 << 18
 """Draws that are ordered together: enough to find examples of equal length, few enough to be ready in a moment."""

@@ -10,14 +10,10 @@ al. 2018, section 2.3, and XLM's code (shuffle, drop, blank).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from xling.array_types import Bool, Int
 from xling.data.masking import word_numbers
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Int
 
 EOS, FIRST_PIECE = 2, 4
 LONGEST_WORD = 12  # pieces; longer runs are text written without spaces
@@ -30,10 +26,6 @@ def words_of(
 
     In a run of more than `LONGEST_WORD` pieces without a space (Thai, Chinese) each piece counts as a word.
     Otherwise word noise would keep or drop whole sentences.
-
-    Args:
-        tokens: ids.
-        word_starts: bool (vocabulary,), True for pieces that begin a word.
     """
     maskable = tokens >= FIRST_PIECE
     words = np.full(len(tokens), -1, dtype=np.int64)
@@ -67,14 +59,7 @@ def drop_words(
     prob: float,
     rng: np.random.Generator,
 ) -> Int[np.ndarray, " kept"]:
-    """Delete each word with probability ``prob``; one random word is kept if all would be deleted.
-
-    Args:
-        tokens: ids.
-        words: word of each piece, as `words_of` gives them.
-        prob: probability per word.
-        rng: source of randomness.
-    """
+    """Delete each word with probability ``prob``; one random word is kept if all would be deleted."""
     return tokens[_kept(words, prob, rng)]
 
 
@@ -98,10 +83,7 @@ def shuffle_words(
     """Move words by fewer than ``k`` places: sort them by position plus U(0, k); specials keep their places.
 
     Args:
-        tokens: ids.
-        words: word of each piece, as `words_of` gives them.
         k: 3 in XLM and XNLG; 0 keeps the order.
-        rng: source of randomness.
     """
     if not len(words) or words.max() < 0:
         return tokens
@@ -126,12 +108,8 @@ def infill(
     shorter.
 
     Args:
-        tokens: ids.
-        words: word of each piece, as `words_of` gives them.
         share: share of the words to mask, .35 in mBART; rounded up or down at random.
         mean: mean span length, 3.5 in mBART.
-        mask_id: id of ``<mask>``.
-        rng: source of randomness.
 
     Source: Lewis et al. 2020, section 2.2. Our choice: a span that reaches a special ends there and continues
     after it with another mask.
@@ -142,7 +120,8 @@ def infill(
         return tokens
     lengths, num_empty = _span_lengths(budget, mean, rng)
     # At least one word stands between two spans, so more spans than this cannot be placed.
-    lengths = _merged(lengths, num_words - budget + 1)
+    if len(lengths) > (most := num_words - budget + 1):
+        lengths = np.append(lengths[: most - 1], lengths[most - 1 :].sum())
     gaps = _gaps(num_words - budget, len(lengths), rng)
     starts = np.cumsum(gaps[:-1]) + np.cumsum(lengths) - lengths
     span_of_word = np.full(num_words + 1, -1)  # the last entry is for specials
@@ -186,12 +165,9 @@ def infill_overlapping(
     last token are kept.
 
     Args:
-        tokens: ids, ``<s>`` first and the last symbol last.
         begins: where words begin, as `fairseq_word_begins` gives them; ignored at the first and last token.
         share: share of the words, .35 in mBART.
         mean: mean span length, 3.5 in mBART.
-        mask_id: id of ``<mask>``.
-        rng: source of randomness.
 
     Source: ``DenoisingDataset`` of fairseq, with whole words masked.
     """
@@ -302,13 +278,6 @@ def _span_lengths(budget: int, mean: float, rng: np.random.Generator) -> tuple[n
         lengths.append(min(length, budget - total))
         total += lengths[-1]
     return np.array(lengths), num_empty
-
-
-def _merged(lengths: np.ndarray, most: int) -> np.ndarray:
-    """Reduce to at most ``most`` lengths by adding the surplus ones to the last."""
-    if len(lengths) <= most:
-        return lengths
-    return np.append(lengths[: most - 1], lengths[most - 1 :].sum())
 
 
 def _gaps(free: int, num_spans: int, rng: np.random.Generator) -> np.ndarray:

@@ -8,14 +8,14 @@ real tokens.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
-if TYPE_CHECKING:
-    from jaxtyping import Int64
+from xling.array_types import Int64
 
 Example = dict[str, np.ndarray]
 OPTIONAL_INPUTS = ("langs", "segments", "sees", "shows")
@@ -57,9 +57,7 @@ def pack(examples: Sequence[Example]) -> dict[str, Any]:
     lengths = [len(e["tokens"]) for e in ordered]
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
 
-    def concatenated(key: str) -> Int64[torch.Tensor, " tokens"]:
-        return torch.from_numpy(np.concatenate([e[key] for e in ordered]).astype(np.int64))
-
+    concatenated = partial(_concatenated, ordered)
     net_input: dict[str, Any] = {
         "src_tokens": concatenated("tokens"),
         "positions": concatenated("positions"),
@@ -111,9 +109,7 @@ def pack_seq2seq(examples: Sequence[Example]) -> dict[str, Any]:
     sample = pack(ordered)  # its sort is stable, so this order is kept
     facing = [lengths[i] for i in order]
 
-    def concatenated(key: str) -> Int64[torch.Tensor, " tokens"]:
-        return torch.from_numpy(np.concatenate([e[key] for e in ordered]).astype(np.int64))
-
+    concatenated = partial(_concatenated, ordered)
     sample["net_input"]["decoder"] = {
         "tokens": concatenated("prev_tokens"),
         "positions": concatenated("prev_positions"),
@@ -129,6 +125,10 @@ def pack_seq2seq(examples: Sequence[Example]) -> dict[str, Any]:
     sample["target"], sample["target_langs"] = concatenated("target"), concatenated("prev_langs")
     sample["ntokens"] += len(sample["target"])
     return sample
+
+
+def _concatenated(examples: Sequence[Example], key: str) -> Int64[torch.Tensor, " tokens"]:
+    return torch.from_numpy(np.concatenate([e[key] for e in examples]).astype(np.int64))
 
 
 def cross_runs(lengths: Sequence[tuple[int, int]]) -> list[tuple[int, int, int]]:

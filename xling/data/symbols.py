@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xling.array_types import Int
 from xling.core import languages
 from xling.core.errors import UserError
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
 
 NUM_SENTINELS = 100
 EOS = 2

@@ -15,19 +15,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
+from xling.array_types import Shaped
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
 from xling.hub import bart_ids, configs, files, layouts, mbart, unsupported_parts
 from xling.models.generate.decode import BOS, EOS
 from xling.models.network.encoder import PAD
 from xling.models.network.seq2seq import Seq2SeqConfig
-
-if TYPE_CHECKING:
-    from jaxtyping import Shaped
 
 _MBART50_TOKENIZER = "MBart50Tokenizer"
 _EQUAL_SETTINGS = (
@@ -142,9 +140,6 @@ def read_hf(
     """Return shape, weights and ids of a model of BART's family in our format.
 
     Args:
-        config: its ``config.json``.
-        state: its tensors.
-        folder: its directory, with its vocabulary.
         langs: see `xling.hub.bart_ids.read_id_mapping`.
 
     Raises:

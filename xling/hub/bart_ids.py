@@ -10,19 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from xling.array_types import Int
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.hub import files, mbart, tokenizer, transformers_wrapper
 from xling.hub.source import read_json, read_optional_json
 from xling.models.generate.decode import BOS, UNK
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
 
 MBART50_LANGS = (
     *mbart.MBART25_LANGS,
@@ -97,7 +95,6 @@ def read_id_mapping(
 
 
 def _has_merges(folder: Path) -> bool:
-    """Return whether the tokenizer joins pieces by merges."""
     if not (folder / "tokenizer.json").is_file():
         return (folder / "merges.txt").is_file()
     model_type = (read_json(folder / "tokenizer.json").get("model") or {}).get("type")
@@ -137,7 +134,8 @@ def _read_m2m(folder: Path, num_rows: int, langs: Sequence[str]) -> IdMapping:
             f"{folder / VOCAB_FILE} does not begin with {' '.join(tokenizer.SPECIAL_TOKENS)}",
             "M2M-100's list",
         )
-    lang_tokens = list(langs) or _named_languages(folder)
+    of_wmt21 = read_optional_json(folder / "tokenizer_config.json").get("language_codes") == "wmt21"
+    lang_tokens = langs or (WMT21_LANGS if of_wmt21 else M2M_LANGS)
     codes = [languages.get(name).code for name in lang_tokens]
     if not len(ids_of_pieces) + len(codes) <= num_rows < len(ids_of_pieces) + len(codes) + MAX_UNUSED_ROWS:
         raise UserError(
@@ -154,12 +152,6 @@ def _read_m2m(folder: Path, num_rows: int, langs: Sequence[str]) -> IdMapping:
         *range(len(ids_of_pieces), len(ids_of_pieces) + len(codes)),
     ]
     return IdMapping(vocabulary, torch.tensor(order), codes)
-
-
-def _named_languages(folder: Path) -> list[str]:
-    """Return the languages of M2M-100 in the order of their tokens."""
-    settings = read_optional_json(folder / "tokenizer_config.json")
-    return list(WMT21_LANGS if settings.get("language_codes") == "wmt21" else M2M_LANGS)
 
 
 def _read_with_merges(folder: Path, num_rows: int, langs: Sequence[str], model_type: str) -> IdMapping:

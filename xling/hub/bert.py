@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from xling.array_types import Int, Shaped
 from xling.core.errors import UserError
 from xling.core.output.command_result import tell
 from xling.hub import configs, files, layouts, transformers_wrapper
@@ -24,9 +25,6 @@ from xling.hub.source import read_json, read_optional_json
 from xling.models.network.encoder import EncoderConfig
 from xling.text.tokenizers import wordpiece
 from xling.text.vocab import WORDPIECE
-
-if TYPE_CHECKING:
-    from jaxtyping import Int, Shaped
 
 _PREFIXES = ("bert.", "cls.")
 _CLASSES = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "MobileBertTokenizer")
@@ -39,7 +37,6 @@ def read_bert(
     """Return shape, weights and vocabulary of a BERT in our format.
 
     Args:
-        config: its ``config.json``.
         state: the tensors of a ``BertModel``, ``BertForMaskedLM`` or ``BertForPreTraining``.
         folder: with ``tokenizer.json`` or ``vocab.txt``.
 
@@ -145,12 +142,7 @@ def _read_other_tokenizer(
     folder: Path, num_rows: int
 ) -> tuple[files.ImportedVocabulary, Int[Tensor, " vocab"]]:
     tokens = transformers_wrapper.load_tokenizer(folder)
-    if max(tokens.order) >= num_rows:
-        raise UserError(
-            f"{folder} has {num_rows} embeddings, and its tokenizer the id {max(tokens.order)}",
-            "weights and tokenizer of one model",
-            "give the tokenizer that the weights were trained with",
-        )
+    files.check_largest_id(tokens.order, num_rows, folder)
     if unused := num_rows - len(tokens.order):
         tell(
             f"xling: {folder}: {unused} of {num_rows} rows of its embeddings belong to no token of its tokenizer"

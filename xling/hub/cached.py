@@ -1,7 +1,5 @@
 """Resolution of ``checkpoint=hf:NAME_OR_FOLDER``: a model of transformers, imported into a cache on first use."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

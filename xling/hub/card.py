@@ -1,7 +1,5 @@
 """The model card, written only from the manifests of a model and of its ancestors."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -48,10 +46,7 @@ def write_card(
     """Write the card of a model in Markdown, with the front matter that the Hugging Face Hub reads.
 
     Args:
-        directory: published model.
-        settings: config.json of the export.
         scores: ``scores.json`` files.
-        symbols: symbols of a model with a decoder.
         usage_example: example of use; by default one that loads the class of ``settings``.
 
     Raises:
@@ -70,20 +65,16 @@ def compose_card(
 ) -> str:
     """Compose a card from what is said of a model and from the manifests.
 
-    Args:
-        directory: published model.
-        shape_sentence: sentence about its class and size.
-        usage_example: example of use, in Markdown.
-        limitations: sentences about what it cannot do.
-        scores: ``scores.json`` files.
-
     Raises:
         UserError: a file does not contain scores.
     """
     ancestors = list(read_ancestors(directory))
+    langs = next((m.counts["langs"] for m in ancestors if m.counts.get("langs")), None) or sorted(
+        {lang for m in ancestors for row in _aligned_rows(m.counts).values() for lang in row}
+    )
     from_others = any(record.stage.startswith("import") for record in ancestors)
     sections = [
-        _front_matter(_model_languages(ancestors), model_index(directory.name, scores)),
+        _front_matter(langs, model_index(directory.name, scores)),
         f"# {_format_cell(directory.name)}",
         f"{shape_sentence} Trained with xling{''.join(f' {m.code_version}' for m in ancestors[:1])}.",
         usage_example,
@@ -97,14 +88,6 @@ def compose_card(
         ),
     ]
     return "\n\n".join(part for part in sections if part) + "\n"
-
-
-def _model_languages(ancestors: Sequence[manifest.Manifest]) -> list[str]:
-    """Return the languages of a model: those that it names, else those of its aligned text."""
-    named: list[str] = next((m.counts["langs"] for m in ancestors if m.counts.get("langs")), [])
-    return named or sorted(
-        {lang for m in ancestors for langs in _aligned_rows(m.counts).values() for lang in langs}
-    )
 
 
 def _aligned_rows(counts: dict[str, Any]) -> dict[str, dict[str, int]]:
@@ -180,13 +163,11 @@ def _format_cell(value: object) -> str:
 def _format_table(
     column_names: Sequence[str], rows: Sequence[Sequence[str]], num_number_columns: int = 0
 ) -> str:
-    """Return a table of cells that are Markdown; the last columns hold numbers."""
     is_number = [column >= len(column_names) - num_number_columns for column in range(len(column_names))]
     return "\n".join(tabular.markdown_grid([column_names, *rows], is_number))
 
 
 def _format_code(value: object) -> str:
-    """Return a text of others as code that ends where it should."""
     text = " ".join(visible(str(value)).split()).replace("`", "'").replace("|", "\\|")
     return f"`{text}`"
 
@@ -287,7 +268,6 @@ def _usage_example(name: str, symbols: Symbols | None) -> str:
 
 
 def _describe_stage(record: manifest.Manifest) -> str:
-    """Describe one stage: its settings, its counts and the digests of its inputs."""
     settings = {key: value for key, value in record.config.items() if value not in ("", None, [], {}, False)}
     lines = [
         f"## {_format_code(record.stage)}",

@@ -14,8 +14,6 @@ Rules of our vocabularies keep the zero-width non-joiner beside some letters and
 character without any rule during these steps.
 """
 
-from __future__ import annotations
-
 import functools
 import struct
 import sys
@@ -211,7 +209,6 @@ def _look_behinds(prefixes: Iterable[str]) -> list[str]:
 
 
 def _character_class(chars: Iterable[str]) -> str:
-    """Return a character class, with runs of neighbours as ranges."""
     ranges: list[list[int]] = []
     for code in sorted(map(ord, chars)):
         if ranges and code == ranges[-1][1] + 1:

@@ -1,7 +1,5 @@
 """Checks of models and settings that need no torch, made before the stages of this package are imported."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -155,7 +153,6 @@ def check_alike(sources: Sequence[Path], states: Sequence[Mapping[str, Any]]) ->
 
 
 def _weight_property(state: Mapping[str, Any], name: str) -> Any:
-    """Return one property of a model; of its shape only the settings that the weights depend on."""
     settings_without_weights = [
         "dropout",
         "attention_dropout",

@@ -1,7 +1,5 @@
 """The ``config.json`` of a model of transformers: its writer and its checks, without torch."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
@@ -16,6 +16,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from xling import compat
+from xling.array_types import Shaped
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import tell
@@ -44,9 +45,6 @@ from xling.models.network.seq2seq import Seq2SeqConfig
 from xling.static.encoder_files import is_static_encoder
 from xling.text import vocab
 from xling.transfer import tune
-
-if TYPE_CHECKING:
-    from jaxtyping import Shaped
 
 WEIGHTS_FILE = "model.safetensors"
 SENTENCE_VECTOR_CLASSES = ("XLMRobertaForMaskedLM", "ModernBertForMaskedLM")
@@ -116,9 +114,13 @@ def make_converter(
     model = _read_model(cfg.checkpoint)
     has_segments = model.shape.segment_embeddings
     fast_tokenizer = tokenizer.build_for_model(cfg.checkpoint, model.symbols, has_segments)
-    is_seq2seq = isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None
-    convert_encoder = _to_modernbert if unsupported_parts.is_modernbert(model.shape) else _to_xlmr
-    settings, weights = _to_seq2seq(model) if is_seq2seq else convert_encoder(model)
+    if isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None:
+        family: Any = t5 if unsupported_parts.is_t5(model.shape) else bart
+        settings = family.to_hf_config(model.shape, model.symbols)
+        weights = family.to_hf_weights(model.shape, model.state)
+    else:
+        convert = _to_modernbert if unsupported_parts.is_modernbert(model.shape) else _to_xlmr
+        settings, weights = convert(model)
     if (num_pieces := fast_tokenizer.get_vocab_size()) != settings["vocab_size"]:
         raise UserError(
             f"{cfg.checkpoint} has {settings['vocab_size']} embeddings and a vocabulary of {num_pieces}",
@@ -264,14 +266,6 @@ def _to_modernbert(model: ExportedModel) -> tuple[dict[str, Any], dict[str, Tens
     return settings | model.task_settings | {"architectures": [name]}, weights
 
 
-def _to_seq2seq(model: ExportedModel) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return config.json and weights for the class of BART's or T5's family that fits."""
-    assert isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None
-    if unsupported_parts.is_t5(model.shape):
-        return t5.to_hf_config(model.shape, model.symbols), t5.to_hf_weights(model.shape, model.state)
-    return bart.to_hf_config(model.shape, model.symbols), bart.to_hf_weights(model.shape, model.state)
-
-
 def _generation_config(shape: Seq2SeqConfig, symbols: Symbols) -> dict[str, Any]:
     """Build ``generation_config.json``: the search of `xling translate`, with the id of each language's token."""
     start, *forced_tokens = symbols.prompt(symbols.default)
@@ -364,7 +358,6 @@ def _mbart_state(
 
 
 def _fairseq_state(args: Namespace, weights: dict[str, Tensor], criterion: str) -> dict[str, Any]:
-    """Build a fairseq checkpoint without optimiser state."""
     is_bart = args.arch.startswith("mbart")
     if is_bart:
         tell(

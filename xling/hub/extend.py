@@ -10,18 +10,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sentencepiece as spm
 import torch
 from torch import Tensor
 
+from xling.array_types import Shaped
 from xling.core.errors import UserError
 from xling.hub import files, tokenizer
 from xling.models.files.model_weights import BY_TOKEN
-
-if TYPE_CHECKING:
-    from jaxtyping import Shaped
 
 WORD_START = "\u2581"
 NUM_SPECIALS = len(tokenizer.SPECIAL_TOKENS)
@@ -35,10 +33,8 @@ def extend_vocabulary(
     """Return the vocabulary with the pieces of ``added_path`` appended.
 
     Args:
-        vocabulary: vocabulary of the model.
         added_path: a SentencePiece model, or a directory with ``spm.model``.
         init: ``mean``, ``fvt`` or ``overlap``; see `xling.hub.settings.ImportConfig`.
-        model_name: name of the model, for messages.
 
     Returns:
         The new vocabulary; for each new piece the source of its row; counts for the manifest.

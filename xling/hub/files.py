@@ -7,22 +7,20 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from xling.array_types import Float, Float32, Shaped
 from xling.core.errors import UserError
 from xling.core.output.command_result import tell
 from xling.hub import configs, rebuild, source, tokenizer
 from xling.hub.source import check_file, read_json
 from xling.models.files.model_weights import check_finite
 from xling.text import vocab
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Float32, Shaped
 
 SPM_NAMES = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "spiece.model")
 

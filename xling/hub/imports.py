@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from xling import compat
+from xling.array_types import Shaped
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
@@ -30,16 +31,13 @@ from xling.hub import (
     transformers_wrapper,
 )
 from xling.hub.settings import ImportConfig
-from xling.hub.source import ModelSource, find_and_check
+from xling.hub.source import WRAPPED_TYPES, ModelSource, find_and_check
 from xling.models.files import model_weights
 from xling.models.files.model_folder import ENCODER, SEQ2SEQ
 from xling.models.network.encoder import EncoderConfig, EncoderModel
 from xling.models.network.seq2seq import Seq2SeqConfig, Seq2SeqModel
 from xling.transfer import tune
 from xling.transfer.heads import TaskModel
-
-if TYPE_CHECKING:
-    from jaxtyping import Shaped
 
 MAX_TASK_TOKENS = 512  # sub-tokens that an imported classifier reads at once
 
@@ -71,7 +69,7 @@ def run_hf(cfg: ImportConfig, source: ModelSource | None = None) -> manifest.Man
             has code in it.
     """
     source = source or find_and_check(cfg)
-    if source.model_type in transformers_wrapper.WRAPPED_TYPES:
+    if source.model_type in WRAPPED_TYPES:
         with files.explain_file_errors(source.folder):
             state = files.read_hf_weights(source.folder, cfg.allow_pickle)
         return publish_transformers_encoder(
@@ -95,10 +93,6 @@ def publish_transformers_encoder(
     """Publish an encoder computed by transformers.
 
     Args:
-        cfg: settings.
-        stage: name of the stage.
-        config: its config.json.
-        state: its weights by the names of transformers.
         folder: directory with its tokenizer.
         modules: how it makes sentence vectors.
 

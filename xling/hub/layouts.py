@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from xling.array_types import Float, Float32, Shaped
 from xling.core.errors import UserError
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Float32, Shaped
 
 TakeWeight = Callable[[str], Tensor]
 
@@ -61,19 +59,29 @@ class Layout:
     first_position: int = 0
     kinds: tuple[str, ...] = ("weight", "bias")
 
-    def layer_parts(self) -> dict[str, tuple[str, ...]]:
-        """Map each part of an xling layer to the parts of the other library's layer that it is composed of."""
-        up = (self.up,) if isinstance(self.up, str) else self.up
-        names_of_part = {
+    def weight_names(self, side: str, num_layers: int) -> dict[str, tuple[str, ...]]:
+        """Map each weight of our norms and layers on a side to those of the other library that it is composed of."""
+        parts: dict[str, tuple[str, ...]] = {
             "qkv": (self.query, self.key, self.value),
             "out": (self.out,),
             "attn_norm": (self.attn_norm,),
+            "up": (self.up,) if isinstance(self.up, str) else self.up,
+            "down": (self.down,),
+            "ffn_norm": (self.ffn_norm,),
         }
-        names_of_part |= {"up": up, "down": (self.down,), "ffn_norm": (self.ffn_norm,)}
-        cross_names = dict(self.cross)
-        if cross_names:
-            names_of_part["cross_kv"] = cross_names.pop("cross_key"), cross_names.pop("cross_value")
-        return names_of_part | {name: (theirs,) for name, theirs in cross_names.items()}
+        if cross := dict(self.cross):
+            parts["cross_kv"] = cross.pop("cross_key"), cross.pop("cross_value")
+            parts |= {name: (theirs,) for name, theirs in cross.items()}
+        names: dict[str, tuple[str, ...]] = {"norm": (self.norm,), "final_norm": (self.final_norm,)}
+        for index in range(num_layers):
+            for part, theirs in parts.items():
+                names[f"layers.{index}.{part}"] = tuple(self.layer.format(index) + name for name in theirs)
+        return {
+            f"{side}.{ours}.{kind}": tuple(f"{name}.{kind}" for name in theirs)
+            for kind in self.kinds
+            for ours, theirs in names.items()
+            if theirs[0]
+        }
 
 
 _HF_LAYER_NAMES: dict[str, Any] = {
@@ -254,18 +262,8 @@ def trunk_to_layout(
         num_sets = count_layers(state, side) if "{}" in layout.relative else 1
         tables = state[f"{side}.relative.table.weight"].chunk(num_sets, 1)
         renamed |= {f"{layout.relative.format(i)}.weight": table for i, table in enumerate(tables)}
-    for kind in layout.kinds:
-        if layout.norm:
-            renamed[f"{layout.norm}.{kind}"] = state[f"{side}.norm.{kind}"]
-        if layout.final_norm:
-            renamed[f"{layout.final_norm}.{kind}"] = state[f"{side}.final_norm.{kind}"]
-        for index in range(count_layers(state, side)):
-            our_prefix, their_prefix = f"{side}.layers.{index}.", layout.layer.format(index)
-            for name, theirs in layout.layer_parts().items():
-                pieces = state[f"{our_prefix}{name}.{kind}"].chunk(len(theirs))
-                renamed |= {
-                    f"{their_prefix}{n}.{kind}": piece for n, piece in zip(theirs, pieces, strict=True)
-                }
+    for ours, theirs in layout.weight_names(side, count_layers(state, side)).items():
+        renamed |= zip(theirs, state[ours].chunk(len(theirs)), strict=True)
     return renamed
 
 
@@ -334,17 +332,8 @@ def trunk_from_layout(
         num_sets = range(num_layers if "{}" in layout.relative else 1)
         tables = [take(f"{layout.relative.format(i)}.weight") for i in num_sets]
         renamed[f"{side}.relative.table.weight"] = torch.cat(tables, 1)
-    for kind in layout.kinds:
-        if layout.norm:
-            renamed[f"{side}.norm.{kind}"] = take(f"{layout.norm}.{kind}")
-        if layout.final_norm:
-            renamed[f"{side}.final_norm.{kind}"] = take(f"{layout.final_norm}.{kind}")
-        for index in range(num_layers):
-            our_prefix, their_prefix = f"{side}.layers.{index}.", layout.layer.format(index)
-            for name, theirs in layout.layer_parts().items():
-                renamed[f"{our_prefix}{name}.{kind}"] = torch.cat(
-                    [take(f"{their_prefix}{n}.{kind}") for n in theirs]
-                )
+    for ours, theirs in layout.weight_names(side, num_layers).items():
+        renamed[ours] = torch.cat([take(name) for name in theirs])
     return renamed
 
 

@@ -10,19 +10,17 @@ import re
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from xling.array_types import Int, Shaped
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.data.symbols import Symbols
 from xling.hub import files, layouts, tokenizer
 from xling.models.network.seq2seq import Seq2SeqConfig
-
-if TYPE_CHECKING:
-    from jaxtyping import Int, Shaped
 
 MBART25_LANGS = (
     "ar_AR", "cs_CZ", "de_DE", "en_XX", "es_XX", "et_EE", "fi_FI", "fr_XX", "gu_IN", "hi_IN", "it_IT", "ja_XX", "kk_KZ",
@@ -107,12 +105,6 @@ def read_fairseq(
 ) -> tuple[Seq2SeqConfig, dict[str, Shaped[Tensor, " ..."]], list[str]]:
     """Return shape, weights and languages of stock fairseq's mBART in our format.
 
-    Args:
-        args: settings of its model and task.
-        state: its tensors.
-        vocabulary: its pieces.
-        path: path of its file, for messages.
-
     Raises:
         UserError: as `read_hf`.
     """
@@ -168,8 +160,6 @@ def order_of_ids(
 
     Args:
         token_of_id: meaning of each of their ids; the four specials and the pieces come first.
-        num_pieces: number of pieces.
-        model_name: name of the model, for messages.
 
     Raises:
         UserError: a token after the pieces is not a language, ``<mask>`` or sentinel, or one is missing.

@@ -7,20 +7,17 @@ Marone et al. 2025 merge the decay phases of three language mixes by TIES.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from xling.array_types import Float
 from xling.core.output import manifest
 from xling.hub import checks
 from xling.hub.settings import MergeConfig
 from xling.models.files import model_weights
 from xling.text import vocab
 from xling.transfer import sentence
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 STAGE = "merge"
 
@@ -43,21 +40,18 @@ def run(cfg: MergeConfig) -> manifest.Manifest:
     if cfg.method == "ties":
         merged = merge_ties(weights[:num_models], weights[num_models], shares, cfg.density, cfg.scale)
     else:
-        merged = {name: _weighted_mean([w[name] for w in weights], shares) for name in weights[0]}
+        merged = {}
+        for name in weights[0]:
+            parts = [
+                share * each[name].double() for share, each in zip(shares.tolist(), weights, strict=False)
+            ]
+            merged[name] = sum(parts[1:], parts[0]).float()
     with manifest.publish(cfg.out, STAGE, cfg, sources) as publication:
         torch.save(states[0] | {"weights": merged}, publication.path / "model.pt")
         vocab.copy_vocabulary(cfg.checkpoints[0], publication.path)
         sentence.copy_head(cfg.checkpoints, publication.path)
         publication.counts |= {"langs": states[0]["langs"], "models": num_models, "method": cfg.method}
     return manifest.read(cfg.out)
-
-
-def _weighted_mean(tensors: Sequence[Tensor], shares: Tensor) -> Tensor:
-    weighted_sum = sum(
-        share * tensor.double() for share, tensor in zip(shares.tolist(), tensors, strict=False)
-    )
-    assert isinstance(weighted_sum, Tensor)
-    return weighted_sum.float()
 
 
 def merge_ties(
@@ -70,9 +64,6 @@ def merge_ties(
     """Merge changes from ``base`` by TIES: trim them, elect a sign, and average the models that agree.
 
     Args:
-        weights: weights of the models.
-        base: weights of the model that all started from.
-        shares: shares of the models, float64 (models,).
         density: share of each model's changes to keep, the largest over the whole model.
         scale: factor on the merged change.
     """

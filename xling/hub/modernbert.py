@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
+from xling.array_types import Float32, Shaped
 from xling.core.errors import UserError
 from xling.hub import configs, files, layouts, unsupported_parts
 from xling.hub.source import read_json
 from xling.models import windows
 from xling.models.network.encoder import EncoderConfig
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Shaped
 
 MODEL_TYPE = "modernbert"
 FULL_ATTENTION, SLIDING_ATTENTION = "full_attention", "sliding_attention"
@@ -174,9 +172,7 @@ def reorder_rows(
     """Return the weights with the rows of ids in another order; rows without an id are left out.
 
     Args:
-        weights: our names, rows in their order.
         order: their id for each of ours.
-        model_name: name of the model, for messages.
 
     Raises:
         UserError: an id has no row.

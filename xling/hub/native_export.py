@@ -10,11 +10,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer
 
+from xling.array_types import Float32, Shaped
 from xling.core.errors import UserError
 from xling.hub import configs, tokenizer, transformers_wrapper, unsupported_parts
 from xling.models.files import model_weights
@@ -23,10 +24,6 @@ from xling.models.network.transformers_wrapper import SETTINGS_KEY, Transformers
 from xling.text import vocab
 from xling.text.tokenizers import transformers_tokenizer as stored
 from xling.transfer import tune
-from xling.transfer.settings import LAST
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Shaped
 
 LayerNames = Mapping[str, str]
 _TAG_HEAD: LayerNames = {"classifier": "classifier"}
@@ -141,21 +138,16 @@ def read_native_model(directory: Path) -> NativeModel | None:
 
 
 def _read_task_model(directory: Path) -> NativeModel:
-    """Read a fine-tuned model."""
     model: Any = tune.load_tuned(directory).model
     settings: dict[str, Any] = dict(model.encoder.settings)
     transformers_type = TRANSFORMERS_TYPES[settings["model_type"]]
     class_suffix = unsupported_parts.HEAD_CLASSES.get(model.task.name, "").removeprefix("XLMRoberta")
-    problem = ""
-    if model.features != "cls":
-        problem = f"the {model.features} features (fit.{'text' if model.task.one_text else 'pair'}_features)"
-    elif model.layers != LAST:
-        problem = f"a head on other states than the last layer's (fit.layers={model.layers})"
-    elif class_suffix not in transformers_type.heads:
-        problem = f"a head for {model.task.name} as here"
-    if problem:
+    problems = unsupported_parts.unsupported_head_parts(model.task.name, model.features, model.layers)
+    if not problems and class_suffix not in transformers_type.heads:
+        problems = [f"a head for {model.task.name} as here"]
+    if problems:
         raise UserError(
-            f"{directory} has {problem}, which {transformers_type.class_prefix}'s classes cannot express",
+            f"{directory} has {problems[0]}, which {transformers_type.class_prefix}'s classes cannot express",
             ", ".join(f"{transformers_type.class_prefix}{name}" for name in transformers_type.heads),
             "keep using this one with xling, or fine-tune another model",
         )
@@ -244,7 +236,6 @@ def save_tokenizer(model: NativeModel, directory: Path, out: Path) -> list[str]:
 def _save_xlm_tokenizer(
     settings_stored: Mapping[str, Any], model: NativeModel, ids: tuple[int, ...], out: Path
 ) -> list[str]:
-    """Write the files of ``XLMTokenizer``."""
     name_of_id = {number: name for name, number in settings_stored["vocab"].items()}
     begin, pad, end, unknown, mask = (name_of_id[number] for number in ids)
     (out / "vocab.json").write_text(

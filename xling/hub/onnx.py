@@ -9,20 +9,18 @@ from __future__ import annotations
 import logging
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from xling.array_types import Float, Int
 from xling.core.commands import extras
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.hub import export
 from xling.hub.settings import ExportConfig
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 ONNX_FOLDER, GRAPH_FILE = "onnx", "model.onnx"
 STATE_OUTPUTS, SCORE_OUTPUTS = ("last_hidden_state",), ("logits",)
@@ -106,7 +104,6 @@ def _usage_example(name: str) -> str:
 
 
 def _load_graph(folder: Path, name: str) -> NamedOutputs:
-    """Load an export for transformers as a `NamedOutputs`."""
     import transformers
 
     transformers.utils.logging.disable_progress_bar()

@@ -1,7 +1,5 @@
 """Upload of an exported model to the Hugging Face Hub: ``xling push``."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path
@@ -11,7 +9,6 @@ from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.hub.settings import PushConfig
 
-EXPORT_STAGES = ("export hf", "export onnx", "export fairseq")
 NOT_UPLOADED = (manifest.FILE_NAME,)  # it names paths of this machine
 
 
@@ -26,11 +23,9 @@ def run(cfg: PushConfig) -> Answer:
             reached, or it lacks a file after the upload.
     """
     export_manifest = manifest.verify(cfg.source)
-    if export_manifest.stage not in EXPORT_STAGES:
+    if (made_by := export_manifest.stage) not in manifest.EXPORTS:
         raise UserError(
-            f"{cfg.source} was made by {export_manifest.stage!r}",
-            ", ".join(EXPORT_STAGES),
-            "export the model first",
+            f"{cfg.source} was made by {made_by!r}", ", ".join(manifest.EXPORTS), "export the model first"
         )
     # The client reads these when it is imported. Every server with the Hub's interface knows the protocol without xet.
     os.environ.setdefault("HF_HUB_DISABLE_XET", "1")

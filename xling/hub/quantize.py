@@ -4,8 +4,6 @@ Every command reads such a file like any other: the weights become rounded float
 int8=true`` computes with the same integers; see `xling.models.network.int8`.
 """
 
-from __future__ import annotations
-
 import torch
 
 from xling.core.errors import UserError

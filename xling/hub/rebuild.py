@@ -1,7 +1,5 @@
 """Reconstruction of a SentencePiece model from ``tokenizer.json``, the only file that transformers 5 and PEFT write."""
 
-from __future__ import annotations
-
 import base64
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,10 +14,6 @@ _SPACE_REPLACEMENTS = {c: " " for c in map(chr, range(sys.maxunicode + 1)) if c.
 
 def rebuild_sentencepiece(settings: Mapping[str, Any], path: Path) -> Any:
     """Build the unigram model, a protocol buffer, from the pieces, scores and normaliser of a ``tokenizer.json``.
-
-    Args:
-        settings: content of the file.
-        path: path of the file, for messages.
 
     Raises:
         UserError: it is not a unigram model with XLM-R's specials, or SentencePiece lacks one of its steps.

@@ -4,8 +4,6 @@ Our mean leaves out the specials at both ends, and sentence-transformers' mean d
 encoder and pooling gives them the weight 0. Source: sentence-transformers, ``WordWeights`` and ``Pooling``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from xling.array_types import Float32
 from xling.core.errors import UserError
 from xling.hub.cached import HF_PREFIX, cached_checkpoint
 from xling.text.encoders import Encoder, encoder_of
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32
 
 
 def open_hf(path: Path) -> Encoder:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from xling.array_types import Shaped
 from xling.core.errors import UserError
 from xling.core.output.command_result import tell
 from xling.hub import source
 
 if TYPE_CHECKING:
-    from jaxtyping import Shaped
     from torch import Tensor
 
 MODULES_FILE, PROMPTS_FILE = "modules.json", "config_sentence_transformers.json"
@@ -131,7 +131,6 @@ def _read_weights(values: Mapping[str, Any], path: Path) -> bool:
 
 
 def _read_layer(name: str, values: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Return the settings of a module behind the pooling."""
     if {values.get("module_input_name"), values.get("module_output_name")} - {None, "sentence_embedding"}:
         raise _refusal(path, f"reads {values['module_input_name']}", "sentence_embedding")
     if name != "Dense":
@@ -181,8 +180,6 @@ def make_writer(modules: ReadModules, folder: Path, shape: Any, allow_pickle: bo
     """Return what writes the sentence vectors of a model into a directory, see `xling.transfer.sentence`.
 
     Args:
-        modules: as read from ``folder``.
-        folder: directory of the model.
         shape: of its encoder, with ``dim`` and ``max_positions``.
         allow_pickle: whether weights may be read from ``pytorch_model.bin``.
 

@@ -1,7 +1,5 @@
 """Settings of the stages of this package, in a separate module because they load without torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal

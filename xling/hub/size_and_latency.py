@@ -6,8 +6,6 @@ rounds; of a model the median, the 5th and the 95th percentile over the lines. S
 parameters and buffers as they are computed with; the classifier on top is left out, and so is the LM head.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from dataclasses import asdict, dataclass, replace
@@ -28,8 +26,7 @@ from xling.models.network.int8 import num_bytes, quantise
 from xling.text import vocab
 from xling.text.files import corpus_reader
 from xling.transfer import tune
-from xling.transfer.backend import make_example
-from xling.transfer.encode import BOS, EOS, encode_pieces
+from xling.transfer.encode import BOS, EOS, encode_pieces, unlabelled_example
 
 STAGE, FILE_NAME = "measure", "measured.json"
 
@@ -96,7 +93,7 @@ def _load_encoder(folder: Path, in_int8: bool, lines: list[str]) -> tuple[Any, i
     encoder = quantise(encoder) if in_int8 else encoder.float().eval()
     processor, max_positions = vocab.load_processor(folder), encoder.cfg.max_positions
     rows = [[BOS, *encode_pieces(processor, line)[: max_positions - 2], EOS] for line in lines]
-    return encoder, vocabulary, [pack([make_example(i, row, 0)]) for i, row in enumerate(rows)]
+    return encoder, vocabulary, [pack([unlabelled_example(i, row, 0)]) for i, row in enumerate(rows)]
 
 
 def _measure_times(models: list[tuple[Any, list[dict[str, Any]]]], rounds: int) -> np.ndarray:

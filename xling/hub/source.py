@@ -1,7 +1,5 @@
 """Location and cheap checks of a third-party model, before torch is imported."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass, replace
@@ -64,20 +62,16 @@ def run_hf(cfg: ImportConfig) -> manifest.Manifest:
     return published
 
 
-def run_fairseq(cfg: ImportConfig) -> manifest.Manifest:
-    """Check the files of a model of fairseq, and import it; see `xling.hub.imports.run_fairseq`."""
+def check_fairseq(cfg: ImportConfig) -> None:
+    """Check the files of a model of fairseq (UserError: one is missing or damaged)."""
     check_file(cfg.source / "model.pt")
     check_file(cfg.source / "dict.txt", "the dictionary beside the weights")
     inputs.check_weights_file(cfg.source / "model.pt")
-    published: manifest.Manifest = load("xling.hub.imports:run_fairseq")(cfg)
-    return published
 
 
-def run_xlm(cfg: ImportConfig) -> manifest.Manifest:
-    """Check the files of a model of XLM, and import it; see `xling.hub.xlm.run`."""
+def check_xlm(cfg: ImportConfig) -> None:
+    """Check the files of a model of XLM (UserError: one is missing or damaged)."""
     inputs.check_weights_file(find_xlm_files(cfg.source)[0])
-    published: manifest.Manifest = load("xling.hub.xlm:run")(cfg)
-    return published
 
 
 def find_xlm_files(folder: Path) -> tuple[Path, Path]:
@@ -96,11 +90,9 @@ def find_xlm_files(folder: Path) -> tuple[Path, Path]:
     return files[0], files[1]
 
 
-def run_tokenizer(cfg: TokenizerConfig) -> manifest.Manifest:
-    """Check a ``tokenizer.json``, and import it; see `xling.hub.vocabulary.run`."""
+def check_tokenizer(cfg: TokenizerConfig) -> None:
+    """Check that a ``tokenizer.json`` can be read (UserError: it is missing or damaged)."""
     read_json(cfg.source / "tokenizer.json" if cfg.source.is_dir() else cfg.source)
-    published: manifest.Manifest = load("xling.hub.vocabulary:run")(cfg)
-    return published
 
 
 def find_and_check(cfg: ImportConfig) -> ModelSource:

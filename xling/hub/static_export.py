@@ -132,13 +132,15 @@ def import_static(cfg: ImportConfig, model: source.ModelSource) -> manifest.Mani
 def to_portable_code(code: str) -> str:
     """Return the code of a module of xling for a directory that has copies of the modules it imports.
 
-    Imports from xling become imports from the same directory. Blocks for type checkers are left out, since
-    transformers asks for every package that a file names.
+    Imports from xling become imports from the same directory. Blocks for type checkers and types of arrays are left
+    out, since transformers asks for every package that a file names.
     """
     lines = code.splitlines(keepends=True)
     for node in ast.parse(code).body:
         is_for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("xling."):
+        if isinstance(node, ast.ImportFrom) and node.module == "xling.array_types":
+            lines[node.lineno - 1] = ""
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("xling."):
             package = node.module.rpartition(".")[2]
             lines[node.lineno - 1] = lines[node.lineno - 1].replace(node.module, f".{package}", 1)
         elif is_for_types:

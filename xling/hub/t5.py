@@ -19,11 +19,12 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from xling.array_types import Int, Shaped
 from xling.core.errors import UserError
 from xling.data.symbols import NUM_SENTINELS, Symbols
 from xling.hub import bart_ids, configs, files, layouts, mbart, tokenizer, unsupported_parts
@@ -32,9 +33,6 @@ from xling.models.generate.decode import EOS
 from xling.models.network.encoder import PAD, is_gated
 from xling.models.network.positions import MAX_DISTANCE, NUM_BUCKETS
 from xling.models.network.seq2seq import Seq2SeqConfig
-
-if TYPE_CHECKING:
-    from jaxtyping import Int, Shaped
 
 ROW_MULTIPLE = 128
 """The number of rows of T5's matrices is a multiple of this; those after the last token are unused."""
@@ -99,9 +97,6 @@ def read_hf(
     """Return shape, weights and ids of a ``T5ForConditionalGeneration``, or of mT5's or umT5's class.
 
     Args:
-        config: its ``config.json``.
-        state: its tensors.
-        folder: directory with its SentencePiece model.
         langs: languages that get a token; empty for a model that `xling export` wrote, which has tokens.
 
     Raises:
@@ -291,7 +286,6 @@ def _head_dim(shape: Seq2SeqConfig) -> int:
 
 
 def _scale_queries(state: Mapping[str, Tensor], shape: Seq2SeqConfig, factor: float) -> dict[str, Tensor]:
-    """Return the weights with the query projections multiplied by ``factor``."""
     scaled_weights, query_width = dict(state), shape.heads * _head_dim(shape)
     for name, weight in state.items():
         if name.endswith(".qkv.weight"):

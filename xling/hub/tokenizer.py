@@ -1,7 +1,5 @@
 """Fast tokenizers with our ids, built from the vocabulary of a model."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -228,7 +226,6 @@ def save_tokenizer(
 
 
 def _special_names(tokenizer: Tokenizer) -> dict[str, str]:
-    """Return the name of each special of a tokenizer with our ids."""
     bos, pad, eos, unk = (str(tokenizer.id_to_token(number)) for number in range(len(SPECIAL_TOKENS)))
     mask = wordpiece.MASK if bos == wordpiece.CLS else MASK_TOKEN
     return {"bos": bos, "cls": bos, "eos": eos, "sep": eos, "pad": pad, "unk": unk, "mask": mask}

@@ -10,25 +10,22 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from xling.array_types import Shaped
 from xling.core.commands import extras
 from xling.core.errors import UserError
-from xling.hub import files, source
+from xling.hub import files
 from xling.models.files import model_weights
 from xling.models.files.model_folder import FOREIGN
 from xling.models.network.transformers_wrapper import SETTINGS_KEY, TransformersModel
 from xling.text import vocab
 from xling.text.tokenizers import transformers_tokenizer
 
-if TYPE_CHECKING:
-    from jaxtyping import Shaped
-
-WRAPPED_TYPES = source.WRAPPED_TYPES
 WEIGHT_PREFIXES = ("roberta.", "distilbert.", "electra.", "deberta.", "mpnet.", "model.", "transformer.")
 EMBEDDING_NAMES = ("embeddings.word_embeddings.weight", "embeddings.weight")  # the second in XLM
 EXPORT_KEY, REST_KEY, UNUSED_ROWS_KEY, PREFIX_KEY = "kept", "rest", "unread", "prefix"

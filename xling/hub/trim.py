@@ -6,8 +6,6 @@ is segmented as before: removing others does not improve any segmentation. Sourc
 What You Need".
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
@@ -87,7 +85,6 @@ def run(cfg: TrimConfig) -> manifest.Manifest:
 
 
 def _load_model(directory: Path) -> tuple[EncoderModel, list[str]]:
-    """Load the model, with its decoder if it has one, and its languages."""
     if model_weights.has_decoder(directory):
         model, symbols = model_weights.load_seq2seq(directory)
         return model, list(symbols.langs)

@@ -1,7 +1,5 @@
 """Parts of a model that the classes of transformers and fairseq lack, by its shape and head; without torch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -99,16 +97,12 @@ def refuse_unsupported(directory: Path, family: str, unsupported: list[str]) -> 
 def closest_family(
     shape: Any, has_decoder: bool, hf_class: str = "", unsupported: list[str] | None = None
 ) -> tuple[str, list[str]]:
-    """Return the family of classes that is closest to a model, and the parts of the model that it lacks.
-
-    Args:
-        shape: settings of the model, see `xling.models.shape.Shape`.
-        has_decoder: it has a decoder.
-        hf_class: class of XLM-R with its head.
-        unsupported: parts of its head that no class has.
-    """
+    """Return the family of classes that is closest to a model, and the parts of the model that it lacks."""
     if has_decoder and is_t5(shape):
-        return "T5", _unsupported_by_t5(shape)
+        missing = unsupported_settings(shape, _T5_EXPRESSES, T5_SETTINGS)
+        if shape.layer_biases and shape.untied_head:
+            missing.append("a separate output matrix (model.untied_head): transformers ties umT5's")
+        return "T5", missing
     if has_decoder:
         return FAMILY_LABELS[bart_type(shape)], _unsupported_by_bart(shape)
     if is_modernbert(shape):
@@ -191,10 +185,3 @@ def _unsupported_by_bart(shape: Any) -> list[str]:
     }
     unsupported = [name for name, there in is_present.items() if there]
     return unsupported + unsupported_settings(shape, COMMON_SETTINGS | {"lang_first"}, BART_SETTINGS[kind])
-
-
-def _unsupported_by_t5(shape: Any) -> list[str]:
-    untied_umt5 = ["a separate output matrix (model.untied_head): transformers ties umT5's"]
-    return unsupported_settings(shape, _T5_EXPRESSES, T5_SETTINGS) + (
-        untied_umt5 if shape.layer_biases and shape.untied_head else []
-    )

@@ -3,8 +3,6 @@
 The tokenizer stays as it is, with its id for each of ours, so that every text is cut into the same pieces.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -57,40 +55,23 @@ def order_by_specials(tokenizer: Tokenizer, settings: Mapping[str, Any], path: P
     """Return a tokenizer with its id for each of our ids.
 
     Args:
-        tokenizer: the tokenizer.
         settings: content of ``tokenizer_config.json``, may be empty.
-        path: its file, for messages.
 
     Raises:
         UserError: a special is missing; a mask alone may be, and the padding stands for it.
     """
     id_of_token = tokenizer.get_vocab(with_added_tokens=True)
-    id_of_special = {
-        purpose: _find_special(id_of_token, settings, *where)
-        for purpose, where in SPECIAL_TOKEN_SOURCES.items()
-    }
-    if id_of_special["mask"] is None:
-        id_of_special["mask"] = id_of_special["padding"]
+    ids: dict[str, int] = {}
     for purpose, (keys, names) in SPECIAL_TOKEN_SOURCES.items():
-        if id_of_special[purpose] is None:
+        given = [settings.get(key) for key in keys]
+        given = [token.get("content") if isinstance(token, Mapping) else token for token in given]
+        known = [
+            id_of_token[name] for name in (*given, *names) if isinstance(name, str) and name in id_of_token
+        ]
+        if not known and purpose != "mask":
             raise UserError(
                 f"{path} has no token for {purpose}",
                 f"one of {' '.join(names)}, or {keys[0]} in tokenizer_config.json beside it",
             )
-    return order_tokenizer(tokenizer, *(number for number in id_of_special.values() if number is not None))
-
-
-def _find_special(
-    id_of_token: Mapping[str, int], settings: Mapping[str, Any], keys: tuple[str, ...], names: tuple[str, ...]
-) -> int | None:
-    """Return the id of a special by the settings, else by its usual names, None if there is none."""
-    configured = [settings.get(key) for key in keys]
-    configured_names = [token.get("content") if isinstance(token, Mapping) else token for token in configured]
-    return next(
-        (
-            id_of_token[name]
-            for name in (*configured_names, *names)
-            if isinstance(name, str) and name in id_of_token
-        ),
-        None,
-    )
+        ids[purpose] = known[0] if known else ids["padding"]
+    return order_tokenizer(tokenizer, *ids.values())

@@ -12,19 +12,17 @@ import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
+from xling.array_types import Shaped
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.hub import files, imports, source
 from xling.hub.settings import ImportConfig
 from xling.models.files.model_weights import check_finite
-
-if TYPE_CHECKING:
-    from jaxtyping import Shaped
 
 CHECKPOINT_PARTS = ("model", "params", "dico_word2id")
 FIRST_PIECE_ID = 14  # after the ends come ten <special...>

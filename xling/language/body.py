@@ -1,7 +1,5 @@
 """The shape of the encoder that ``body=`` names, as the settings of the training that goes on from it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 ``xling language report FOLDER`` writes ``report.html``, ``report.md`` and ``again.sh`` of what ``xling language`` made.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import shlex

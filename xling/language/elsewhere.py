@@ -3,8 +3,6 @@
 Nothing but lists, sizes and at most `SAMPLE_BYTES` of the index comes here. A place that cannot be reached is told.
 """
 
-from __future__ import annotations
-
 import contextlib
 import urllib.error
 import urllib.request

@@ -1,7 +1,5 @@
 """Contents of a data folder for a language: running text, aligned text, and rows of suites."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections import Counter
@@ -69,8 +67,6 @@ def look(data: Path, lang: str, source: str) -> Holdings:
 
     Args:
         data: the folder, laid out as in docs/hour.md, or with files of one's own.
-        lang: the language.
-        source: the language of labels and translations.
 
     Raises:
         UserError: a file of aligned text is damaged.
@@ -89,7 +85,9 @@ def shared_words(holdings: Holdings, lang: str, other: str) -> float:
 
 
 def _find_pairs(holdings: Holdings, data: Path, lang: str, source: str) -> None:
-    names = [own_files.NAME, *_default_sources()]
+    (default_sources,) = (field.default for field in fields(NwayConfig) if field.name == "sources")
+    assert isinstance(default_sources, tuple)
+    names = [own_files.NAME, *default_sources]
     for name, rows in _with_progress(data, names, () if _has_named(data) else (lang, source)):
         sources = rows.texts.get(source)
         for code, texts in rows.texts.items():
@@ -113,12 +111,6 @@ def _words(texts: Iterable[str]) -> Iterator[str]:
                 yield token
 
 
-def _default_sources() -> tuple[str, ...]:
-    (names,) = (field.default for field in fields(NwayConfig) if field.name == "sources")
-    assert isinstance(names, tuple)
-    return names
-
-
 def _has_named(data: Path) -> bool:
     """Return whether a folder has sources of docs/hour.md; others are one's own files, of known languages."""
     return bool(nway_sources.files_of(data, list(nway_sources.SOURCES)))
@@ -127,7 +119,6 @@ def _has_named(data: Path) -> bool:
 def _with_progress(
     data: Path, names: Iterable[str], langs: tuple[str, ...]
 ) -> Iterator[tuple[str, nway_sources.Rows]]:
-    """Yield the aligned rows with the name of their source."""
     with Progress("language survey", unit="rows") as progress:
         for name in names:
             for rows in nway_sources.read(data, [name], langs):

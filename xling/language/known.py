@@ -4,8 +4,6 @@ Licences are those of the data sets that docs/hour.md lays out; a file of the sa
 are those of docs/results.d/hour.md, by language, with the aligned rows that its encoders read.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 

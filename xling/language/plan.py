@@ -4,8 +4,6 @@ The steps are those of any pipeline (`xling.core.commands.pipeline`): the survey
 can be read, and changed by ``STEP.key=value``. The Transformer's steps are those of ``recipes/evening.yaml``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -313,11 +311,9 @@ def _add_transformer(
     # An update costs 6 operations a weight and token.
     weights = max(num_parameters(step["config"]["model"]) for step in trainings.values())
     tokens = cfg.hours * 3600 * BODY_SHARE * product_rate * EFFICIENCY / (6 * weights)
-    total = sum(
-        int(train["updates"]) * int(train["batch_tokens"])
-        for train in map(_train_settings, trainings.values())
-    )
-    for train in map(_train_settings, trainings.values()):
+    settings_of_train = [step["config"]["train"] for step in trainings.values()]
+    total = sum(int(train["updates"]) * int(train["batch_tokens"]) for train in settings_of_train)
+    for train in settings_of_train:
         train["updates"] = max(1, int(int(train["updates"]) * min(1.0, tokens / total)))
         train["warmup"] = min(int(train["warmup"]), train["updates"] // 10)
     plan.steps |= steps
@@ -325,7 +321,7 @@ def _add_transformer(
     plan.models["transformer"] = trainings[last]["config"]["out"]
     plan.choose(
         "updates of the Transformer",
-        " and ".join(f"{_train_settings(step)['updates']:,}" for step in trainings.values()),
+        " and ".join(f"{train['updates']:,}" for train in settings_of_train),
         f"those of recipes/{TRANSFORMER}, or what fits into {BODY_SHARE:.0%} of hours= at {EFFICIENCY:g} of this "
         f"core's {product_rate / 1e9:.0f} GFLOP/s",
     )
@@ -391,13 +387,7 @@ def _sources_of_sentences(holdings: Holdings, code: str) -> list[str]:
     return [name for name, rows in holdings.pairs.get(code, {}).items() if rows and name not in DICTIONARIES]
 
 
-def _train_settings(step: Mapping[str, Any]) -> dict[str, Any]:
-    settings: dict[str, Any] = step["config"]["train"]
-    return settings
-
-
 def _replaced(value: Any, old: str, new: str) -> Any:
-    """Return settings with one path in place of another."""
     if isinstance(value, Mapping):
         return {key: _replaced(each, old, new) for key, each in value.items()}
     if isinstance(value, list):

@@ -1,7 +1,5 @@
 """Scores of a language's models and controls from their predictions, and the paired differences between two of them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -74,8 +72,6 @@ def results_of(folder: Path, lang: str, data: Path) -> list[Result]:
 
     Args:
         folder: where ``xling eval`` wrote, for example ``OUT/scores``.
-        lang: the language.
-        data: folder of the suites' rows.
 
     Raises:
         UserError: the rows of a suite are not there any more, or were changed.

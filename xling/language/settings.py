@@ -1,13 +1,13 @@
 """Settings of ``xling language`` and of its report."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from xling.core import languages
 from xling.core.errors import UserError
+from xling.core.settings import ranges
 from xling.core.settings.codes import Lang
+from xling.core.settings.ranges import COUNT, POSITIVE, Range, ranged
 
 LEAST_PAIRS = 500
 
@@ -38,15 +38,15 @@ class LanguageConfig:
     lang: Lang
     data: Path
     out: str = ""
-    hours: float = 6.0
+    hours: float = ranged(6.0, POSITIVE)
     size: str = ""
     dump: str = "CC-MAIN-2024-22"
     body: str = ""
     source: Lang = "en"
     relatives: tuple[Lang, ...] = ()
-    least: int = LEAST_PAIRS
+    least: int = ranged(LEAST_PAIRS, COUNT)
     seeds: tuple[int, ...] = (1, 2, 3)
-    updates: int = 0
+    updates: int = ranged(0, Range(least=0, words="a whole number from 0"))
     cache: str = "runs/downloads"
     base_urls: dict[str, str] = field(default_factory=dict)
 
@@ -58,12 +58,7 @@ class LanguageConfig:
         """
         languages.get(self.lang)
         object.__setattr__(self, "out", self.out or f"runs/language/{self.lang}")
-        if not self.hours > 0:
-            raise UserError(f"hours={self.hours:g}", "a number above 0")
-        if self.least < 1:
-            raise UserError(f"least={self.least}", "a whole number from 1")
-        if self.updates < 0:
-            raise UserError(f"updates={self.updates}", "a whole number from 0")
+        ranges.check(self)
         if not self.seeds:
             raise UserError("seeds= is empty", "one seed or more, for example 1,2,3")
         if self.lang == self.source:

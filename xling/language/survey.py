@@ -3,8 +3,6 @@
 The output holds ``survey.json``, ``survey.md`` and ``pipeline.yaml``, which ``xling language`` runs.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping, Sequence

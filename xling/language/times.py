@@ -1,7 +1,5 @@
 """How long the parts of a plan may take on one core of this machine, from rates measured elsewhere and its speed."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any

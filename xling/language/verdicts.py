@@ -3,8 +3,6 @@
 Words stand only where the 95 % interval of a paired difference carries them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from xling.language.results import Gain, Result, gain, mean_gain, of_suite
@@ -26,8 +24,6 @@ def verdicts(results: Sequence[Result], kinds: Mapping[str, str], models: Iterab
     """Yield a sentence or two on each suite.
 
     Args:
-        results: of models and controls.
-        kinds: suite -> its kind.
         models: names of the models that are delivered.
     """
     names = set(models)
@@ -44,16 +40,12 @@ def verdicts(results: Sequence[Result], kinds: Mapping[str, str], models: Iterab
         said = (
             f"{suite}: {best.system} has {best.metric} {best.value:.1f} ({best.low:.1f} to {best.high:.1f})"
         )
-        said += "".join(f". {_compared(best, each)}" for each in ranked if _is_other(each, best))
+        others = [each for each in ranked if each is not best and not each.is_control]
+        said += "".join(f". {_compared(best, each)}" for each in others)
         yield f"{said}. {_use(best, [each for each in ranked if each.is_control], use)}"
 
 
-def _is_other(result: Result, best: Result) -> bool:
-    return result is not best and not result.is_control
-
-
 def _compared(best: Result, other: Result) -> str:
-    """Say which of two models is better."""
     by = gain(best, other)
     if by is None:
         return f"{other.system} has {other.value:.1f}, on other rows"

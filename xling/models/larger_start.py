@@ -14,20 +14,18 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from xling.array_types import Int, Shaped
 from xling.core.errors import UserError
 from xling.models.files.model_folder import check_vocabulary
 from xling.models.files.model_weights import BY_TOKEN, load_model, tied_of
 from xling.models.network.encoder import EncoderModel, is_gated
 from xling.models.shape import names
 from xling.text.vocab import vocab_digest
-
-if TYPE_CHECKING:
-    from jaxtyping import Int, Shaped
 
 _LINEAR = re.compile(r"\.(qkv|out|up|down|dense)\.")
 _LAYER = re.compile(r"encoder\.layers\.(\d+)\.(.*)")
@@ -37,9 +35,6 @@ def start_tiled(model: EncoderModel, directory: Path, data: Path, noise: float) 
     """Fill the weights of ``model`` with those of a published smaller encoder.
 
     Args:
-        model: an encoder without adapters, at least as deep and wide.
-        directory: output of `xling pretrain`.
-        data: directory with the vocabulary of ``model``, that of the small one.
         noise: deviation of the noise, as a share of that of each weight.
 
     Raises:

@@ -1,7 +1,5 @@
 """Declaration of a model setting, used in `xling.models.shape` and in files of separate settings."""
 
-from __future__ import annotations
-
 from dataclasses import field
 from typing import Any, Literal
 

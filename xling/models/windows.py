@@ -1,7 +1,5 @@
 """Attention windows of layers, without torch, since settings are checked with it."""
 
-from __future__ import annotations
-
 import re
 
 from xling.core.errors import UserError

@@ -5,8 +5,6 @@ is an entry of ``eval/suites/table.yaml``. With ``out=FOLDER`` they go into a fo
 them in its entry points.
 """
 
-from __future__ import annotations
-
 import keyword
 import re
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Settings of language-adversarial training, without torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar

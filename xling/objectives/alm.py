@@ -10,10 +10,10 @@ sentence.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xling.array_types import Int, Integer
 from xling.core.languages import split_pair
 from xling.core.sampling import alpha_shares
 from xling.data import mixer
@@ -21,9 +21,6 @@ from xling.objectives.base import objective
 from xling.objectives.mmlm import BlockDataset, Mmlm
 from xling.text import shard_selection
 from xling.text.files import shards
-
-if TYPE_CHECKING:
-    from jaxtyping import Int, Integer
 
 
 class SwitchedDataset(BlockDataset):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, fields, make_dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import torch
 from fairseq.criterions import FairseqCriterion, register_criterion
@@ -21,6 +21,7 @@ from omegaconf import II
 from torch import Tensor, nn
 
 from xling import compat
+from xling.array_types import Float, Float64, Int
 from xling.core.sampling import rng
 from xling.core.settings import ranges
 from xling.data.symbols import Symbols
@@ -33,9 +34,6 @@ from xling.objectives.dataset import ObjectiveDataset as ObjectiveDataset
 from xling.objectives.dataset import collate_or_empty
 from xling.objectives.stock import StockCommands
 from xling.text import shard_selection
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Float64, Int
 
 T = TypeVar("T", bound=TaskConfig)
 BOS, PAD, EOS, UNK, FIRST_PIECE = range(5)
@@ -330,7 +328,6 @@ def objective(name: str) -> Callable[[type[Objective]], type[Objective]]:
 
 
 def _settings_of(cls: type[Objective]) -> type[TaskConfig]:
-    """Return the settings that an objective's class names, with the facts that the class states."""
     facts = {
         "decoder": cls.decoder or cls.config.decoder,
         "shardable": cls.shardable and cls.config.shardable,

@@ -20,13 +20,14 @@ The objective is useful after CAMLM training, or combined with it.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from xling.array_types import Bool, Int, Integer
 from xling.core.languages import split_pair
 from xling.data.masking import MaskRule
 from xling.data.packing import Example, pack
@@ -35,9 +36,6 @@ from xling.objectives.camlm import NOBODY
 from xling.objectives.contract_facts import Trial
 from xling.objectives.mmlm import Block, BlockDataset, masked, masked_loss, rule_of
 from xling.text.files import shards
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Int, Integer
 
 SAMPLE = 10_000_000  # number of tokens of a language's text that are searched for its pieces
 
@@ -55,12 +53,7 @@ def example(
     """Build an example from one block, with space for its pseudo-translation.
 
     Args:
-        tokens: ``<s>`` and the n tokens of x.
-        langs: language of each token.
-        other: language to translate into.
-        rule: how x is masked in stage 2.
         restart: whether the positions of the second side start at 0.
-        generator: source of randomness.
 
     Returns:
         For stage 2 ``tokens``, ``positions``, ``langs``, ``segments`` (2n + 4,), ``chosen`` and ``target``

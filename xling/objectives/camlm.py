@@ -8,8 +8,6 @@ Source: Ouyang et al. 2021, section 3.2. The paper only draws the attention of t
 not see x follows from its aim, since in two layers x would otherwise reach itself through y.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

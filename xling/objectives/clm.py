@@ -8,17 +8,15 @@ Source: Conneau & Lample 2019, section 3.2.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from xling.array_types import Int
 from xling.data.packing import Example
 from xling.objectives.base import Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
 from xling.objectives.mmlm import BlockDataset, masked_loss
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
 
 
 def example(tokens: Int[np.ndarray, " length"]) -> Example:

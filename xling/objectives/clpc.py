@@ -11,12 +11,13 @@ by length.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch.nn.functional as F
 from torch import nn
 
+from xling.array_types import Int
 from xling.core.sampling import rng
 from xling.data.packing import Example, pack
 from xling.objectives.base import BOS, EOS, Loss, Objective, ObjectiveDataset, objective
@@ -24,9 +25,6 @@ from xling.objectives.contract_facts import Trial
 from xling.objectives.pairs import PairDataset
 from xling.objectives.xlco import OVERHEAD
 from xling.objectives.xlco import example as two_sides
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
 
 
 def exchange(

@@ -11,20 +11,18 @@ paper's figure, and ``</s>`` of x is not predicted.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from xling.array_types import Float
 from xling.data.packing import Example, pack
 from xling.models.network.attention import Attention
 from xling.objectives.base import FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
 from xling.objectives.pairs import Pair, PairDataset
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 
 def example(pair: Pair, generator: np.random.Generator) -> Example:

@@ -1,7 +1,5 @@
 """Facts about each objective that the contract tests need, declared by the objective itself."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xling.array_types import Bool, Int
 from xling.data import noise
 from xling.data.packing import Example
 from xling.objectives.base import ObjectiveDataset, objective
@@ -21,9 +21,6 @@ from xling.objectives.contract_facts import Trial
 from xling.objectives.mmlm import word_starts_of
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextDataset, example
 from xling.objectives.settings import DaeConfig
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Int
 
 
 def noisy(
@@ -48,15 +45,9 @@ def max_tokens_of(lengths: Int[np.ndarray, " texts"]) -> Int[np.ndarray, " texts
 
 @objective("dae")
 class Dae(Seq2SeqObjective):
-    """The DAE objective: reconstruct a sentence from a noisy copy.
-
-    Attributes:
-        key: name in the random key of the dataset.
-        add_noise: makes the noisy copy.
-    """
+    """The DAE objective: reconstruct a sentence from a noisy copy, which ``add_noise`` makes."""
 
     trial = Trial(shrinks=True, changes=("context",))
-    key: str = "dae"
     add_noise: Callable[..., Int[np.ndarray, " noisy"]] = staticmethod(noisy)
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
@@ -67,4 +58,4 @@ class Dae(Seq2SeqObjective):
             source = self.add_noise(text.tokens, word_starts, cfg, symbols.mask, text.generator)
             return example(source, text.tokens, text.lang, text.lang, symbols)
 
-        return TextDataset(cfg, data, split, self.langs, self.key, build, max_tokens_of)
+        return TextDataset(cfg, data, split, self.langs, self.name, build, max_tokens_of)

@@ -10,17 +10,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from fairseq.data import FairseqDataset
 
+from xling.array_types import Int, Integer
 from xling.core.sampling import rng
 from xling.data import mixer
 from xling.data.packing import Example, pack
-
-if TYPE_CHECKING:
-    from jaxtyping import Int, Integer
 
 NO_LIMIT = 1 << 62  # tokens or examples of a batch where no limit is given
 WINDOWS_KEPT = 2  # in memory: the loader is one ahead of the training
@@ -60,7 +58,7 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
 
     def num_tokens(self, index: int) -> int:
         """Return the tokens of one example, for batching."""
-        return int(self.sizes[index])
+        return self.size(index)
 
     def num_tokens_vec(self, indices: Int[np.ndarray, " chosen"]) -> Integer[np.ndarray, " chosen"]:
         """Return the tokens of examples, for batching."""
@@ -81,10 +79,13 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
         max_sentences: int | None = None,
         required_batch_size_multiple: int = 1,
     ) -> list[Int[np.ndarray, " _"]]:
-        """Divide ordered indices into batches of at most ``max_tokens`` real tokens, in the epoch's random order."""
-        batches = batches_of(self.sizes[indices], indices, max_tokens or NO_LIMIT, max_sentences or NO_LIMIT)
-        order = rng(self.seed, "batches", self.epoch).permutation(len(batches))
-        return [batches[i] for i in order]
+        """Return the batches of the epoch, window by window.
+
+        Args:
+            required_batch_size_multiple: ignored.
+        """
+        assert len(indices) == len(self), "batches are made of whole windows"
+        return [batch for _, batches in self.windows(max_tokens, max_sentences) for batch in batches]
 
     def windows(
         self, max_tokens: int | None, max_sentences: int | None = None, state: Any = None
@@ -96,7 +97,9 @@ class ObjectiveDataset(FairseqDataset, ABC):  # type: ignore[misc]
             max_sentences: most examples of a batch.
             state: state of the first window, None for the start of the epoch; plain values for a checkpoint.
         """
-        yield None, self.batch_by_size(self.ordered_indices(), max_tokens, max_sentences)
+        indices = self.ordered_indices()
+        batches = batches_of(self.sizes[indices], indices, max_tokens or NO_LIMIT, max_sentences or NO_LIMIT)
+        yield None, [batches[i] for i in rng(self.seed, "batches", self.epoch).permutation(len(batches))]
 
     def expected_batches(self, max_tokens: int | None, max_sentences: int | None = None) -> int:
         """Return the batches of the epoch; where several windows make it, about that many."""
@@ -186,10 +189,7 @@ class DrawnDataset(ObjectiveDataset):
     """Dataset whose training epochs draw items of languages or pairs by alpha; other splits hold each item once.
 
     Args:
-        cfg: settings.
-        split: ``train``, ``valid`` or another.
         name: name of the objective, part of its random key.
-        num_items: number of items by language or pair.
         num_tokens: number of tokens by language or pair, as used by alpha and `mixture`.
     """
 
@@ -277,10 +277,6 @@ class DrawnDataset(ObjectiveDataset):
         number, at = self.locate(int(index))
         return int(self.window(number).sizes[at])
 
-    def num_tokens(self, index: int) -> int:
-        """Return the tokens of one example, for batching."""
-        return self.size(index)
-
     def ordered_indices(self) -> Int[np.ndarray, " examples"]:
         """Return the indices of each window sorted by length, equal lengths in the epoch's random order."""
         return np.concatenate([self._sorted_indices(number) for number in range(self._order.num_windows)])
@@ -299,24 +295,6 @@ class DrawnDataset(ObjectiveDataset):
             mixed = [cut[i] for i in rng(*key).permutation(len(cut))]
             window.batches[limits] = self.arranged(mixed)
         return window.batches[limits]
-
-    def batch_by_size(
-        self,
-        indices: Int[np.ndarray, " examples"],
-        max_tokens: int | None = None,
-        max_sentences: int | None = None,
-        required_batch_size_multiple: int = 1,
-    ) -> list[Int[np.ndarray, " _"]]:
-        """Return the batches of the epoch, window by window.
-
-        Args:
-            indices: all of the epoch, as `ordered_indices` gives them.
-            max_tokens: most real tokens of a batch.
-            max_sentences: most examples of a batch.
-            required_batch_size_multiple: ignored.
-        """
-        assert len(indices) == len(self), "batches are made of whole windows"
-        return [batch for _, batches in self.windows(max_tokens, max_sentences) for batch in batches]
 
     def windows(
         self, max_tokens: int | None, max_sentences: int | None = None, state: Any = None
@@ -361,9 +339,6 @@ class Stream:
     """Reader of the batches of the current epoch of a dataset, window by window.
 
     Args:
-        dataset: the dataset.
-        max_tokens: most real tokens of a batch.
-        max_sentences: most examples of a batch.
         used: batches of the epoch that are left out.
         window: the window from which those are counted off, see `window`; empty for the first one of the epoch.
     """

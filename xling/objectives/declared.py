@@ -1,7 +1,5 @@
 """The settings of an objective by its name; torch is imported only for one that does not declare them apart."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import pkgutil
@@ -23,7 +21,8 @@ def find(name: str) -> type[TaskConfig]:
     """
     points = _plugins()
     if name not in SETTINGS and name in points:
-        _import_settings(points[name])
+        with contextlib.suppress(Exception):  # a package may raise anything; loading its objective says so
+            importlib.import_module(f"{points[name].module}_settings")
     if name not in SETTINGS:
         modules = (module.name for module in pkgutil.iter_modules(xling.objectives.__path__))
         if name not in points and name not in modules:
@@ -48,9 +47,3 @@ def with_decoder() -> list[str]:
 def _plugins() -> dict[str, EntryPoint]:
     points = (point for point in plugin_entry_points() if point.name.startswith("objective."))
     return {point.name.partition(".")[2]: point for point in points}
-
-
-def _import_settings(point: EntryPoint) -> None:
-    """Import the module of settings beside that of an objective, which another package may have."""
-    with contextlib.suppress(Exception):  # a package may raise anything; loading its objective says so
-        importlib.import_module(f"{point.module}_settings")

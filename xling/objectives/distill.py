@@ -21,12 +21,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from xling.array_types import Float
 from xling.core.errors import UserError
 from xling.models.files import model_weights
 from xling.models.network.attention import Attention, SequenceRuns
@@ -34,9 +35,6 @@ from xling.models.network.encoder import EncoderModel, Layer
 from xling.objectives.base import Loss, objective
 from xling.objectives.contract_facts import Trial
 from xling.objectives.mmlm import Mmlm
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 
 class Lesson(nn.Module):
@@ -152,8 +150,6 @@ def relation_loss(
     """Return the KL between token relations of teacher and student, over queries, keys and values, a scalar in nats.
 
     Args:
-        student: queries, keys and values, (N, 3, H, C).
-        teacher: the same of the teacher, (N, 3, H', C').
         heads: relation heads; divides H C and H' C'.
         runs: runs of the packed batch; tokens relate only to tokens of the same sequence.
 

@@ -19,18 +19,16 @@ including the factor .9.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from xling.array_types import Float, Int
 from xling.objectives.base import FIRST_PIECE, STAND_IN, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
 from xling.objectives.xlco import OVERHEAD, ContrastDataset, example, of_all_processes, sentence_vectors
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 SLACK, RECENT = 0.9, 100
 
@@ -73,9 +71,6 @@ def harden(
     """Move negatives towards each query.
 
     Args:
-        query: (B, D).
-        positive: (B, D).
-        negatives: (num, D).
         zeta: 0 leaves them unchanged, 1 moves them as far away as the positive.
 
     Returns:

@@ -10,11 +10,12 @@ Sources: `xling.models.network.adversary`.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
 
+from xling.array_types import Float, Int
 from xling.data.packing import Example, pack
 from xling.models.network.adversary import Discriminator, losses, reverse_gradient
 from xling.models.network.attention import SequenceRuns
@@ -23,9 +24,6 @@ from xling.objectives.adversary_settings import LangAdversaryConfig
 from xling.objectives.base import BOS, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
 from xling.objectives.seq2seq import Text, TextDataset
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 
 def example(text: Text) -> Example:
@@ -53,14 +51,7 @@ class SentenceDataset(TextDataset):
 def sentence_vectors(
     states: Float[Tensor, "tokens dim"], runs: SequenceRuns, first: Int[Tensor, " batch"], pooling: str
 ) -> Float[Tensor, "batch dim"]:
-    """Return a vector for each sequence: the mean of its states without the first and the last, or the first.
-
-    Args:
-        states: (N, D).
-        runs: runs of the batch.
-        first: row of the first token of each sequence.
-        pooling: ``mean`` or ``cls``.
-    """
+    """Return a vector for each sequence: the mean of its states without the first and the last, or the first."""
     return states[first] if pooling == "cls" else pool(states, runs, "mean")
 
 

@@ -18,10 +18,10 @@ Source: Song et al. 2019, section 3, and its code (microsoft/MASS, MASS-unsupNMT
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xling.array_types import Int
 from xling.data.masking import MaskRule, corrupt
 from xling.data.packing import Example
 from xling.data.symbols import Symbols
@@ -29,10 +29,6 @@ from xling.objectives.base import FIRST_PIECE, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextDataset
 from xling.objectives.seq2seq import example as sequences
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
-
 
 AT_START, AT_END = 0.2, 0.2  # shares of the spans in style=mass
 

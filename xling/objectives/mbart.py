@@ -18,10 +18,10 @@ Source: Liu et al. 2020, section 2.2; Lewis et al. 2020, section 2.2; ``Denoisin
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xling.array_types import Bool, Int
 from xling.data import noise
 from xling.data.packing import Example
 from xling.objectives.base import BOS, EOS, ObjectiveDataset, objective
@@ -29,9 +29,6 @@ from xling.objectives.dae import Dae, max_tokens_of
 from xling.objectives.mmlm import word_starts_of
 from xling.objectives.seq2seq import Text, TextDataset, example
 from xling.objectives.settings import MbartConfig
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Int
 
 
 def noisy(
@@ -74,7 +71,6 @@ def fairseq_noisy(
 class Mbart(Dae):
     """The mBART objective: reconstruct a text from a noisy copy."""
 
-    key = "mbart"
     add_noise = staticmethod(noisy)
 
     def dataset(self, data: Path, split: str) -> ObjectiveDataset:
@@ -92,4 +88,4 @@ class Mbart(Dae):
             return max_tokens_of(lengths) + 3
 
         room = cfg.tokens_per_sample - 2
-        return TextDataset(cfg, data, split, self.langs, self.key, as_fairseq, tokens_of, room)
+        return TextDataset(cfg, data, split, self.langs, self.name, as_fairseq, tokens_of, room)

@@ -1,7 +1,5 @@
 """Settings of a mix of objectives: their weights and schedules; without torch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from pathlib import Path

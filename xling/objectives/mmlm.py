@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from fairseq.data import Dictionary
 
+from xling.array_types import Bool, Int, Integer
 from xling.core.errors import UserError
 from xling.data import mixer
 from xling.data.masking import MaskRule, choose, corrupt
@@ -32,9 +33,6 @@ from xling.objectives.contract_facts import Trial
 from xling.objectives.dataset import DrawnDataset
 from xling.text.files import shards
 from xling.text.tokenizers.wordpiece import CONTINUATION
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Int, Integer
 
 WORD_START, BYTE_LEVEL_SPACE = "\u2581", "\u0120"
 
@@ -54,8 +52,6 @@ def example(tokens: Int[np.ndarray, " length"], rule: MaskRule, generator: np.ra
 
     Args:
         tokens: (length,) with ``<s>`` first; ids below `FIRST_PIECE` are never chosen.
-        rule: how to mask.
-        generator: source of randomness.
 
     Returns:
         ``tokens`` corrupted (length,), ``positions`` (length,), ``chosen`` (M,), ``target`` (M,).

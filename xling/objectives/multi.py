@@ -23,13 +23,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from fairseq.tasks import register_task
 from torch import Tensor
 
+from xling.array_types import Float, Int, Integer
 from xling.core.settings import config, ranges, schedule
 from xling.core.settings.ranges import OneOf, ranged
 from xling.models.distributed import processes
@@ -37,9 +38,6 @@ from xling.objectives import OBJECTIVES, mix_settings
 from xling.objectives.base import Loss, Objective, ObjectiveDataset, XlingTask, for_fairseq
 from xling.objectives.base_settings import TaskConfig
 from xling.objectives.dataset import Stream
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int, Integer
 
 STRETCH = 1024  # batches of a mix that are put in order together
 
@@ -90,14 +88,6 @@ class Cursor:
         """Return the cursor with all parts at the start of one epoch."""
         return cls(dict.fromkeys(names, epoch), dict.fromkeys(names, 0), [0.0] * len(names))
 
-    def advanced_to(self, streams: dict[str, Stream]) -> Cursor:
-        """Return the cursor at which readers of the parts stand, within the same epochs."""
-        return replace(
-            self,
-            used={name: stream.used for name, stream in streams.items()},
-            windows={name: stream.window() for name, stream in streams.items()},
-        )
-
     def at_next_epoch(self, streams: dict[str, Stream]) -> Cursor:
         """Return the cursor with the parts that have no batch left at the start of their next epochs."""
         unread = {name: stream.has_next() for name, stream in streams.items()}
@@ -113,8 +103,6 @@ class MultiDataset(ObjectiveDataset):
     """Dataset of several objectives under one index, whose batches keep the objectives separate.
 
     Args:
-        parts: dataset and weight by objective.
-        mode: see the module.
         split: ``train`` draws batches by weight; other splits use every batch once.
     """
 
@@ -167,10 +155,6 @@ class MultiDataset(ObjectiveDataset):
         part = int(np.searchsorted(self._offsets, index, side="right")) - 1
         return list(self._parts.values())[part][0].size(index - int(self._offsets[part]))
 
-    def num_tokens(self, index: int) -> int:
-        """Return the tokens of one example, for batching."""
-        return self.size(index)
-
     def __getitem__(self, index: int) -> Any:
         part = int(np.searchsorted(self._offsets, index, side="right")) - 1
         name = list(self._parts)[part]
@@ -179,16 +163,6 @@ class MultiDataset(ObjectiveDataset):
     def ordered_indices(self) -> Int[np.ndarray, " examples"]:
         """Return all indices; every part orders its own."""
         return np.arange(len(self))
-
-    def batch_by_size(
-        self,
-        indices: Int[np.ndarray, " examples"],
-        max_tokens: int | None = None,
-        max_sentences: int | None = None,
-        required_batch_size_multiple: int = 1,
-    ) -> list[Int[np.ndarray, " _"]]:
-        """Return the batches of the whole epoch; ``indices`` are all."""
-        return [batch for _, batches in self.windows(max_tokens, max_sentences) for batch in batches]
 
     def windows(
         self, max_tokens: int | None, max_sentences: int | None = None, state: Any = None
@@ -223,7 +197,9 @@ class MultiDataset(ObjectiveDataset):
             for names, debts in itertools.islice(turns, STRETCH):
                 batches.append(np.concatenate([readers[name].take() + offset[name] for name in names]))
                 cursor = replace(cursor, debts=debts)
-            cursor = cursor.advanced_to(readers)
+            used = {name: reader.used for name, reader in readers.items()}
+            windows = {name: reader.window() for name, reader in readers.items()}
+            cursor = replace(cursor, used=used, windows=windows)
             if ended := len(batches) < STRETCH:
                 self._end = cursor.at_next_epoch(readers)
             yield state, batches

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from xling.array_types import Int, Integer
 from xling.core.languages import split_pair
 from xling.data import mixer
 from xling.data.packing import Example
@@ -17,9 +18,6 @@ from xling.objectives.base_settings import PairConfig as PairConfig
 from xling.objectives.dataset import DrawnDataset
 from xling.text import shard_selection
 from xling.text.files import shards
-
-if TYPE_CHECKING:
-    from jaxtyping import Int, Integer
 
 
 @dataclass(frozen=True)
@@ -48,10 +46,6 @@ class PairDataset(DrawnDataset):
     """Dataset of sentence pairs of many language pairs mixed by alpha; the sides are swapped at random.
 
     Args:
-        cfg: settings.
-        data: binarised directory.
-        split: ``train`` or ``valid``.
-        langs: languages of the task.
         name: name of the objective, part of its random key.
         build: makes the example of one pair.
         overhead: tokens that ``build`` adds to the two sentences.

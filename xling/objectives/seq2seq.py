@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from xling.array_types import Int, Integer
 from xling.core.errors import UserError
 from xling.core.languages import split_pair
 from xling.core.sampling import alpha_shares
@@ -26,9 +27,6 @@ from xling.objectives.base_settings import TextConfig as TextConfig
 from xling.objectives.dataset import DrawnDataset, Window
 from xling.objectives.pairs import Pair, PairDataset, Side
 from xling.text.files import pair_documents, shards
-
-if TYPE_CHECKING:
-    from jaxtyping import Int, Integer
 
 
 class Text(NamedTuple):
@@ -88,12 +86,8 @@ class TextDataset(DrawnDataset):
     """Dataset of sentences or joined sentences of many languages mixed by alpha; other splits hold each once.
 
     Args:
-        cfg: settings, a `TextConfig`.
-        data: binarised directory.
-        split: ``train`` or ``valid``.
         langs: languages of the task; those without monolingual text are skipped.
         name: name of the objective, part of its random key.
-        build: makes the example of a text.
         max_tokens_of: maximum tokens of both sides for texts of given lengths.
         room: tokens of the longest text, 0 for ``tokens_per_sample`` - 1.
     """

@@ -4,8 +4,6 @@
 derived from them when an objective is registered (`xling.objectives.base.objective`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -76,21 +74,16 @@ class BtmlmConfig(MaskConfig):
             )
 
 
+@declare("camlm")
 @dataclass
 class SidesConfig(MaskConfig, PairConfig):
-    """Settings of masked LM on two sides; both are masked as in masked LM.
+    """Settings of masked LM on two sides, as of CAMLM; both are masked as in masked LM.
 
     Attributes:
         restart_positions: positions of the second sentence start at 0 again.
     """
 
     restart_positions: bool = True
-
-
-@declare("camlm")
-@dataclass
-class CamlmConfig(SidesConfig):
-    """Settings of CAMLM: those of masked LM on two sides."""
 
 
 @declare("clm")
@@ -100,17 +93,10 @@ class ClmConfig(TaskConfig):
 
 
 @declare("clpc")
-@dataclass
-class ClpcConfig(PairConfig):
-    """Settings of CLPC: those of parallel text."""
-
-    has_weights: ClassVar[bool] = True
-
-
 @declare("clwr")
 @dataclass
-class ClwrConfig(PairConfig):
-    """Settings of CLWR: those of parallel text."""
+class UnicoderConfig(PairConfig):
+    """Settings of Unicoder's CLPC and CLWR: those of parallel text."""
 
     has_weights: ClassVar[bool] = True
 

@@ -13,10 +13,10 @@ language tokens as in the other objectives, unlike mT5.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xling.array_types import Int
 from xling.data import noise
 from xling.data.packing import Example
 from xling.data.symbols import NUM_SENTINELS, Symbols
@@ -24,10 +24,6 @@ from xling.objectives.base import EOS, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextDataset
 from xling.objectives.seq2seq import example as sequences
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
-
 
 LONGEST = 10  # maximum ratio of text to source length in style=t5, for any corrupted share
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
 from fairseq.data import Dictionary, FairseqDataset, data_utils
 
 from xling import compat
+from xling.array_types import Float32, Int
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.data.packing import pack_seq2seq, to_device
@@ -26,9 +27,6 @@ from xling.models.generate.settings import Search
 from xling.objectives.dataset import NO_LIMIT, batches_of
 from xling.objectives.declared import with_decoder
 from xling.text.files import shards
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Int
 
 EOS, PAD = 2, 1
 # Options of fairseq's generation that our search does not have, with the values that ask for nothing.
@@ -40,9 +38,9 @@ _UNSUPPORTED: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
-def stop(error: UserError) -> NoReturn:
-    """End a command of fairseq with one line instead of a traceback."""
-    raise SystemExit(f"xling: {error}")
+def stop(given: str, valid: str = "", fix: str = "") -> NoReturn:
+    """End a command of fairseq with the line of a `UserError` instead of a traceback."""
+    raise SystemExit(f"xling: {UserError(given, valid, fix)}")
 
 
 class Generator:
@@ -144,11 +142,9 @@ class StockCommands:
         names = list(self.objectives)
         if not any(entry.decoder for entry in self.objectives.values()):
             stop(
-                UserError(
-                    f"xling_{names[0]} trains an encoder, which writes no text",
-                    f"a task with a decoder: {', '.join(f'xling_{name}' for name in sorted(with_decoder()))}",
-                    "score the encoder with `xling eval`",
-                )
+                f"xling_{names[0]} trains an encoder, which writes no text",
+                f"a task with a decoder: {', '.join(f'xling_{name}' for name in sorted(with_decoder()))}",
+                "score the encoder with `xling eval`",
             )
         sides = [languages.find(code, self.langs) for code in (self.cfg.source_lang, self.cfg.target_lang)]
         for option, code, lang in zip(
@@ -156,11 +152,9 @@ class StockCommands:
         ):
             if lang is None:
                 stop(
-                    UserError(
-                        f"--{option}-lang {code or '(not given)'}",
-                        ", ".join(self.langs),
-                        "give --source-lang and --target-lang, languages that the model was trained on",
-                    )
+                    f"--{option}-lang {code or '(not given)'}",
+                    ", ".join(self.langs),
+                    "give --source-lang and --target-lang, languages that the model was trained on",
                 )
         return str(sides[0]), str(sides[1])
 
@@ -170,12 +164,9 @@ class StockCommands:
         pair = next((p for p in (f"{src}-{tgt}", f"{tgt}-{src}") if p in shards.list_pairs(self.data)), None)
         if pair is None:
             stop(
-                UserError(
-                    f"no sentence pairs of {src} and {tgt} in {self.data}",
-                    ", ".join(shards.list_pairs(self.data)) or "a directory with pairs",
-                    "translate text with fairseq-interactive, or run `xling binarize` with "
-                    f"pairs.{src}-{tgt}=SRC,TGT",
-                )
+                f"no sentence pairs of {src} and {tgt} in {self.data}",
+                ", ".join(shards.list_pairs(self.data)) or "a directory with pairs",
+                f"translate text with fairseq-interactive, or run `xling binarize` with pairs.{src}-{tgt}=SRC,TGT",
             )
         texts = [
             data_utils.load_indexed_dataset(
@@ -184,11 +175,7 @@ class StockCommands:
             for lang in (src, tgt)
         ]
         if None in texts:
-            stop(
-                UserError(
-                    f"no split {split!r} of {pair} in {self.data}", "train or valid", "--gen-subset valid"
-                )
-            )
+            stop(f"no split {split!r} of {pair} in {self.data}", "train or valid", "--gen-subset valid")
         first, second = texts
         return load_sentences()(first, first.sizes, self.dictionary, second, second.sizes, self.dictionary)
 
@@ -204,16 +191,12 @@ class StockCommands:
         src, tgt = self.direction()
         for name, nothing in _UNSUPPORTED.items():
             if (value := getattr(args, name, nothing[0])) not in nothing:
-                stop(
-                    UserError(
-                        f"--{name.replace('_', '-')} {value}: our search has no such option",
-                        fix="leave it out",
-                    )
-                )
+                option = name.replace("_", "-")
+                stop(f"--{option} {value}: our search has no such option", fix="leave it out")
         if len(models) > 1:
-            stop(UserError(f"--path names {len(models)} models", "one model: `xling merge` averages several"))
+            stop(f"--path names {len(models)} models", "one model: `xling merge` averages several")
         if not args.sampling and args.temperature != 1:
-            stop(UserError(f"--temperature {args.temperature} without --sampling", "--sampling beside it"))
+            stop(f"--temperature {args.temperature} without --sampling", "--sampling beside it")
         model, cfg = models[0], models[0].cfg
         if (
             model.encoder.tokens.weight.dtype == torch.bfloat16
@@ -227,7 +210,7 @@ class StockCommands:
                 temperature=args.temperature,
             )  # fmt: skip
         except UserError as error:
-            stop(error)
+            stop(error.given, error.valid, error.fix)
         return Generator(self.langs.index(src), self.langs.index(tgt), search, symbols)
 
     def inference_step(
@@ -248,11 +231,9 @@ class StockCommands:
         if names != ["clm"] or context_window:
             what = f"--context-window {context_window}" if names == ["clm"] else f"the task xling_{names[0]}"
             stop(
-                UserError(
-                    f"fairseq-eval-lm has no meaning for {what}",
-                    "xling_clm, whose model predicts the next piece, without --context-window",
-                    "score other models with `xling eval`",
-                )
+                f"fairseq-eval-lm has no meaning for {what}",
+                "xling_clm, whose model predicts the next piece, without --context-window",
+                "score other models with `xling eval`",
             )
         chosen = {key: limits[key] for key in ("max_tokens", "num_shards", "shard_id", "num_workers")}
         batches = self.get_batch_iterator(  # type: ignore[attr-defined]

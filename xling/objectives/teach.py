@@ -21,31 +21,28 @@ from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from xling.array_types import Bool, Float, Int
 from xling.core import languages
 from xling.data.packing import Example, pack
 from xling.models.files import model_weights
 from xling.models.network.encoder import EncoderModel
-from xling.models.network.seq2seq import pool
 from xling.objectives.base import BOS, EOS, FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
 from xling.objectives.distill import Lesson, states_of
 from xling.objectives.pairs import Pair, PairDataset
+from xling.objectives.xlco import OVERHEAD, pooled
 from xling.static.word_links import WordLinks
 from xling.text import vocab
 from xling.text.tokenizers.wordpiece import marked
 from xling.text.words.features import is_unspaced
 
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
-
-OVERHEAD = 2
 WORD_START = "\u2581"
 SIDES = {"both": ("src", "tgt"), "target": ("tgt",)}
 MAX_SPELT = 200_000
@@ -123,9 +120,11 @@ class TeachDataset(PairDataset):
     word of the student, the word of the teacher that it learns from, and its row.
     """
 
-    def __init__(self, reader: Reader, aligner: WordLinks | None, *args: Any) -> None:
+    def __init__(
+        self, reader: Reader, aligner: WordLinks | None, cfg: Any, data: Path, split: str, langs: list[str]
+    ) -> None:
         self._reader, self._aligner = reader, aligner
-        super().__init__(*args)
+        super().__init__(cfg, data, split, langs, "teach", self.example, OVERHEAD)
 
     def open_pairs(self, data: Path, langs: list[str]) -> dict[str, list[Any]]:
         """Open the two sides of each pair that the teacher can read, the source's first."""
@@ -232,13 +231,7 @@ class Teach(Objective):
             names = [marked(name) for name in names]
         reader = Reader(names, teacher)
         aligner = WordLinks(Path(cfg.links), cfg.least) if cfg.links and cfg.words else None
-        dataset: TeachDataset
-
-        def build(pair: Pair, generator: np.random.Generator) -> Example:
-            return dataset.example(pair, generator)
-
-        dataset = TeachDataset(reader, aligner, cfg, data, split, self.langs, "teach", build, OVERHEAD)
-        return dataset
+        return TeachDataset(reader, aligner, cfg, data, split, self.langs)
 
     def modules(self, model: Any) -> nn.Module:
         """Load the teacher and create the projection, which is used where the widths differ."""
@@ -256,12 +249,8 @@ class Teach(Objective):
         num_sides = len(SIDES[cfg.sides])
         rows = torch.zeros(len(sample["target_langs"]), device=last.device)
         if cfg.sentence:
-            vectors = _in_order(
-                pool(project(last), sample["student"]["net_input"]["runs"], "mean"), sample["student"]
-            )
-            targets = _in_order(
-                pool(wanted, sample["teacher"]["net_input"]["runs"], "mean"), sample["teacher"]
-            )
+            vectors = pooled(project(last), sample["student"], "mean")
+            targets = pooled(wanted, sample["teacher"], "mean")
             cosines = F.cosine_similarity(vectors.float(), targets.float().repeat_interleave(num_sides, 0))
             rows = rows + cfg.sentence * (1 - cosines)
         if cfg.words:
@@ -270,11 +259,6 @@ class Teach(Objective):
                 errors = word_errors(project(ours[m]), theirs[round(m * num[1] / num[0])], sample)
                 rows = rows + cfg.words / num[0] * errors
         return Loss(rows.sum(), len(rows), rows.detach(), sample["target_langs"])
-
-
-def _in_order(rows: Float[Tensor, "batch dim"], packed: dict[str, Any]) -> Float[Tensor, "batch dim"]:
-    """Return rows of a packed batch in the order of its ``id``."""
-    return torch.empty_like(rows).index_copy(0, packed["id"], rows)
 
 
 def word_errors(

@@ -1,7 +1,5 @@
 """Settings of the objectives that learn from another encoder, and the constraints on them; without torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar

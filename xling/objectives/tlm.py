@@ -7,8 +7,6 @@ has one ``</s>`` between the sides, as InfoXLM's code. With ``restart_positions`
 Source: Conneau & Lample 2019, section 3.3; Chi et al. 2021 for the form without language embeddings.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from xling.array_types import Int
 from xling.data.packing import Example
 from xling.data.symbols import NUM_SENTINELS
 from xling.objectives.base import BOS, Loss, ObjectiveDataset, objective
@@ -31,9 +32,6 @@ from xling.objectives.seq2seq import (
     sequence_loss,
 )
 from xling.objectives.settings import TranslationConfig
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
 
 OVERHEAD = 1
 

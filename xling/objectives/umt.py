@@ -19,13 +19,14 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from xling.array_types import Bool, Float, Float32, Int
 from xling.core.sampling import rng
 from xling.data.packing import Example, pack_seq2seq, to_device
 from xling.models.distributed import processes
@@ -37,9 +38,6 @@ from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextDataset, exampl
 from xling.text import shard_selection, vocab, word_translation
 from xling.text.files import shards
 from xling.text.files.shards import UNK
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Float32, Int
 
 BATCH_TOKENS = 1 << 14  # tokens translated at once; large enough that no training batch is split on a CPU
 SAMPLE = 1 << 24  # tokens of a language in which its pieces are counted
@@ -253,12 +251,6 @@ def translate(
     """Translate each text without gradient and return the best hypothesis.
 
     Args:
-        model: the model; its state is not changed.
-        texts: pieces of each text, (length,).
-        langs, others: their languages and the languages to translate into.
-        symbols: symbols of the model.
-        search: search settings.
-        seed: seed of the sampling.
         own: pieces that each language may write, bool (num_langs, vocabulary); None for all.
     """
     translations: list[np.ndarray] = [np.zeros(0, dtype=np.int64)] * len(texts)

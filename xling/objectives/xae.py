@@ -7,8 +7,6 @@ token has to decide.
 Source: Chi et al. 2020 (XNLG), section 3.2.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

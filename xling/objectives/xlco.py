@@ -29,7 +29,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,6 +38,7 @@ import torch.nn.functional as F
 from fairseq import utils
 from torch import Tensor, nn
 
+from xling.array_types import Float, Float32, Int
 from xling.core.progress import Progress
 from xling.core.sampling import rng
 from xling.data.masking import MaskRule, choose, corrupt
@@ -50,9 +51,6 @@ from xling.objectives.contract_facts import Trial
 from xling.objectives.mmlm import rule_of
 from xling.objectives.pairs import Pair, PairDataset
 from xling.objectives.settings import XlcoConfig
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Float32, Int
 
 OVERHEAD = 2
 RAW, UNIT = 0.25, 0.05  # default temperatures of raw dot products and of cosines
@@ -100,43 +98,26 @@ def mix_pairs(samples: Sequence[Example], prob: float, generator: np.random.Gene
     Returns:
         Examples with ``src``, ``tgt`` and the language of every token, ``src_langs``, ``tgt_langs``. If two
         pairs have the same languages, the second is swapped so that a side has one language. Pairs of
-        different languages are
-        mixed too: each side then holds both.
+        different languages are mixed too: each side then holds both.
     """
     mixed, position = [], 0
     while position < len(samples):
-        parts = [_spread(samples[position])]
+        parts = [samples[position]]
         if position + 1 < len(samples) and generator.random() < prob:
-            parts.append(_spread(samples[position + 1]))
-            if parts[1].langs == parts[0].langs[::-1]:
-                parts[1] = parts[1].turned()
+            other = samples[position + 1]
+            turned = other["pair_langs"][::-1]
+            if np.array_equal(parts[0]["pair_langs"], turned):
+                other = {"src": other["tgt"], "tgt": other["src"], "pair_langs": turned}
+            parts.append(other)
         position += len(parts)
-        first, second = (parts[::-1] if generator.random() < 0.5 else parts for _ in range(2))
-        mixed.append(
-            {
-                "src": np.concatenate([part.sides[0] for part in first]),
-                "src_langs": np.concatenate([np.full(len(p.sides[0]), p.langs[0]) for p in first]),
-                "tgt": np.concatenate([part.sides[1] for part in second]),
-                "tgt_langs": np.concatenate([np.full(len(p.sides[1]), p.langs[1]) for p in second]),
-            }
-        )
+        built = {}
+        for number, side in enumerate(("src", "tgt")):
+            order = parts[::-1] if generator.random() < 0.5 else parts
+            built[side] = np.concatenate([part[side] for part in order])
+            langs = [part["pair_langs"][number] for part in order]
+            built[f"{side}_langs"] = np.repeat(langs, [len(part[side]) for part in order])
+        mixed.append(built)
     return mixed
-
-
-class _Sides(NamedTuple):
-    """A pair as two arrays of tokens and their languages."""
-
-    sides: tuple[Int[np.ndarray, " src"], Int[np.ndarray, " tgt"]]
-    langs: tuple[int, int]
-
-    def turned(self) -> _Sides:
-        """Return the pair with its sides swapped."""
-        return _Sides(self.sides[::-1], self.langs[::-1])
-
-
-def _spread(example_: Example) -> _Sides:
-    src_lang, tgt_lang = (int(lang) for lang in example_["pair_langs"])
-    return _Sides((example_["src"], example_["tgt"]), (src_lang, tgt_lang))
 
 
 def sequence(tokens: Int[np.ndarray, " length"], langs: Int[np.ndarray, " length"], number: int) -> Example:
@@ -156,10 +137,15 @@ def sentence_vectors(
     encoder: nn.Module, packed: dict[str, Any], layer: int, pooling: str = "cls"
 ) -> Float[Tensor, "batch dim"]:
     """Return the states after ``layer`` layers, of ``<s>`` or pooled over the words, in the order of ``id``, (B, D)."""
-    states = encoder(**packed["net_input"], layer=layer)
-    rows = (
-        states[packed["chosen"]] if pooling == "cls" else pool(states, packed["net_input"]["runs"], pooling)
-    )
+    return pooled(encoder(**packed["net_input"], layer=layer), packed, pooling)
+
+
+def pooled(
+    states: Float[Tensor, "tokens dim"], packed: dict[str, Any], pooling: str
+) -> Float[Tensor, "batch dim"]:
+    """Return states of ``<s>``, or pooled over the words, in the order of ``id``, (B, D)."""
+    cls = pooling == "cls"
+    rows = states[packed["chosen"]] if cls else pool(states, packed["net_input"]["runs"], pooling)
     return torch.empty_like(rows).index_copy(0, packed["id"], rows)
 
 
@@ -402,10 +388,7 @@ def info_nce(
     signal.
 
     Args:
-        query: (B, D).
-        key: (B, D), row i the positive of query i.
         negatives: (num, D), may be empty.
-        temperature: T.
 
     Returns:
         (B,) nats.
@@ -427,10 +410,7 @@ def margin_rows(
     """Return the loss of each pair: x must identify its y among all y of the batch, and y its x among all x.
 
     Args:
-        x: (B, D), of length 1.
-        y: (B, D), row i the translation of row i of ``x``.
         margin: subtracted from the similarity of the correct pairs.
-        temperature: T.
 
     Returns:
         (B,) nats, the sum of both directions.

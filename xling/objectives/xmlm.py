@@ -9,10 +9,11 @@ Source: Huang et al. 2019, section 3.2.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from xling.array_types import Int, Integer
 from xling.core.languages import split_pair
 from xling.core.sampling import rng
 from xling.data import mixer
@@ -24,9 +25,6 @@ from xling.objectives.dataset import DrawnDataset
 from xling.objectives.mmlm import MaskedObjective, example, rule_of
 from xling.text import shard_selection
 from xling.text.files import shards
-
-if TYPE_CHECKING:
-    from jaxtyping import Int, Integer
 
 
 def alternate(

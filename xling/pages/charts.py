@@ -4,8 +4,6 @@ Colours are CSS classes (``kept``, ``lost``) of `xling.pages.page`, from the Oka
 any colour vision can tell apart; what is lost is hatched as well. Every mark carries its number as a tooltip.
 """
 
-from __future__ import annotations
-
 import html
 import math
 from collections.abc import Mapping, Sequence
@@ -56,11 +54,6 @@ def _svg_text(x: float, y: float, text: str, anchor: str = "start", css_class: s
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{css_class}">{html.escape(text)}</text>'
     )
-
-
-def _svg_bar(x: float, y: float, width: float, height: float, css_class: str, title: str) -> str:
-    size = f'x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" height="{max(height, 0):.1f}"'
-    return f'<rect {size} class="{css_class}"><title>{html.escape(title)}</title></rect>'
 
 
 def _svg_line(x1: float, x2: float, y1: float, y2: float, css_class: str) -> str:
@@ -142,7 +135,8 @@ def histogram(
             start, end = (10 ** (b / bins_per_decade) for b in (number, number + 1))
             title = f"{short_number(start)} to {short_number(end)} {unit}: {count:,} documents {outcome}"
             y = axis_y - height if css_class == "kept" else axis_y
-            elements.append(_svg_bar(x + 0.5, y, bin_width - 1, height, css_class, title))
+            size = f'x="{x + 0.5:.1f}" y="{y:.1f}" width="{max(bin_width - 1, 0):.1f}" height="{max(height, 0):.1f}"'
+            elements.append(f'<rect {size} class="{css_class}"><title>{html.escape(title)}</title></rect>')
     elements.append(_svg_line(10, CHART_WIDTH - 10, axis_y, axis_y, "axis"))
     bottom_y = axis_y + max_dropped * scale
     for row, (name, value) in enumerate(sorted(cut_offs.items(), key=lambda item: item[1])):
@@ -199,11 +193,7 @@ def matrix(
 def shade_matrix(
     rows: Sequence[str], columns: Sequence[str], cells: Mapping[tuple[str, str], MatrixCell], label: str
 ) -> str:
-    """Return a `matrix` without numbers for thousands of cells, one path per shade, with vertical column names.
-
-    Args:
-        rows, columns, cells, label: as of `matrix`.
-    """
+    """Return a `matrix` without numbers for thousands of cells, one path per shade, with vertical column names."""
     cell_size, height = 15.0, 15.0
     left_margin = 24 + 7.5 * max(map(len, rows), default=0)
     top_margin = 16 + 7.5 * max(map(len, columns), default=0)

@@ -5,8 +5,6 @@ other on paper. Colours are Okabe and Ito's, which people with any colour vision
 bar differs from the others in its dashes, marker or hatching. Equal numbers give equal bytes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import html
 import io

@@ -1,7 +1,5 @@
 """An HTML page that needs nothing but itself, for a telephone, a screen by day and by night, and paper."""
 
-from __future__ import annotations
-
 import html
 import json
 from collections.abc import Mapping, Sequence

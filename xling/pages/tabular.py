@@ -1,7 +1,5 @@
 """A table of texts and numbers as Markdown, CSV, LaTeX or HTML, and the parts that other tables are made of."""
 
-from __future__ import annotations
-
 import csv
 import html
 import io
@@ -202,9 +200,6 @@ def html_table_box(
     """Return a table element from its rows, in a box that scrolls horizontally, with notes below.
 
     Args:
-        header_rows: rows of its head.
-        body_rows: its other rows.
-        notes: sentences.
         title: what the box is called where it is read out.
         data_attributes: attributes of the element that a script reads.
     """

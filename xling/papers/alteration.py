@@ -14,14 +14,12 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
+from xling.array_types import Int64
 from xling.core.sampling import rng
-
-if TYPE_CHECKING:
-    from jaxtyping import Int64
 
 CODE = "qaa"
 """Code of a made-up language, of ISO 639's private use."""

@@ -5,8 +5,6 @@ at hand, or both: a real one whose letters are changed. Lines are drawn once by 
 one setting differ in nothing else.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -13,21 +13,19 @@ Sources: Peters et al. 2018, section 3.1; Mulcaire et al. 2019, section 2.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from xling.array_types import Float, Int
 from xling.data.packing import Example
 from xling.objectives.base import Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
 from xling.objectives.mmlm import BlockDataset
 from xling.papers import bilm_settings as bilm_settings  # declares it
 from xling.papers.two_way import turned
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 
 def example(tokens: Int[np.ndarray, " length"]) -> Example:

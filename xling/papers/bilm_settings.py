@@ -1,7 +1,5 @@
 """Settings of the objective ``bilm``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from xling.objectives.base_settings import TaskConfig, declare

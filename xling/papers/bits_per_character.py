@@ -5,8 +5,6 @@ which counts as one character: the end of the line. Lines longer than the model 
 of what is read count. Mulcaire et al. 2019 report no such number.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Settings of ``xling analyse bits`` and their check, without torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -12,8 +12,6 @@ that is a word.
 Sources: Kim et al. 2016, section 2; Srivastava et al. 2015 (highway); Mulcaire et al. 2019, section 2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

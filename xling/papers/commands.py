@@ -1,7 +1,5 @@
 """The commands of the reproductions, as entry points name them; nothing else is imported here."""
 
-from __future__ import annotations
-
 from xling.core.commands.stage_type import Stage
 
 ALTERED = Stage(

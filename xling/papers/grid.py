@@ -5,8 +5,6 @@ bits`` and ``xling eval`` in folders below it. Means are over seeds, with interv
 cells in one column, paired by seed.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -248,7 +246,10 @@ def _claims(cfg: GridConfig, claims: Sequence[Claim], cells: Mapping[str, Mappin
                 )
             )
             continue
-        difference, half = _difference(cells[each.cell], cells[each.other], each.column)
+        ours, theirs = cells[each.cell], cells[each.other]
+        seeds = [seed for seed in ours if each.column in ours[seed] and each.column in theirs.get(seed, {})]
+        both_seeds = [{"d": ours[seed][each.column] - theirs[seed][each.column]} for seed in seeds]
+        difference, half = mean_of(both_seeds, "d")  # of runs with equal seeds
         digits = _digits(each.column)
         said = verdict(each.kind, difference, half, cfg.margin / (100 if _is_fine(each.column) else 1))
         both = f"{difference:+.{digits}f}" + (f" ± {half:.{digits}f}" if np.isfinite(half) else "")
@@ -266,13 +267,6 @@ def _claims(cfg: GridConfig, claims: Sequence[Claim], cells: Mapping[str, Mappin
         f"or {cfg.margin / 100:g} bits a character or nats."
     )
     return Table("claims", "Claims", columns, tuple(table), (note,))
-
-
-def _difference(a: Mapping[str, Run], b: Mapping[str, Run], column: str) -> tuple[float, float]:
-    """Mean difference of runs with equal seeds and half of its 95 % interval."""
-    seeds = [seed for seed in a if column in a[seed] and column in b.get(seed, {})]
-    both = [{"d": a[seed][column] - b[seed][column]} for seed in seeds]
-    return mean_of(both, "d")
 
 
 def verdict(kind: str, difference: float, half: float, margin: float) -> str:

@@ -8,8 +8,6 @@ languages, and all behind the last share that one's.
 Source: Dufter & Schütze 2020, section 2.2 (lang-pos).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from xling.core.errors import UserError

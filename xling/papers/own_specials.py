@@ -7,8 +7,6 @@ their own, and all behind the last share that one's.
 Source: Dufter & Schütze 2020, section 2.2 (shift-special).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from xling.core.settings.ranges import NOT_NEGATIVE

@@ -17,10 +17,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from xling.array_types import Float32, Float64
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
@@ -36,9 +37,6 @@ from xling.eval.systems import FitConfig
 from xling.papers.alteration import Alteration
 from xling.papers.altered import STAGE as TEXT_STAGE
 from xling.papers.altered import AlteredConfig
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Float64
 
 STAGE = "analyse pair"
 SYSTEMS = ("pretrained", "random")
@@ -143,7 +141,6 @@ def held_out_losses(output: manifest.Manifest) -> dict[str, float]:
 
 
 def _measured(cfg: PairConfig, text: AlteredConfig, system: str) -> Iterator[Measured]:
-    """The three measures of one system at both layers."""
     from xling.transfer.words import word_vectors  # help reads this file without torch
 
     langs = (text.lang, text.second_lang)

@@ -8,8 +8,6 @@ Source: Peters et al. 2018, section 3 (both directions, their states side by sid
 languages).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from xling.core.errors import UserError

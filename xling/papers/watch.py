@@ -6,8 +6,6 @@ and transfer between languages late, and that the last checkpoint is the best of
 has arrived; here that is the first snapshot with nine tenths of the way from the first to the best one.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -96,7 +94,6 @@ def run(cfg: WatchConfig) -> Answer:
 
 
 def _rows_of(cfg: WatchConfig) -> list[Path]:
-    """Return the files that the scores are made from."""
     data = data_folder(cfg.data) if cfg.suites else Path()
     named = [suites()[name] for name in cfg.suites]
     every = {each.name: each for suite in named for each in (suite, training_suite(suite))}

@@ -9,25 +9,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from xling.array_types import Float32
 from xling.core.errors import UserError
 from xling.eval.controls.majority_ngrams import NgramControl
 from xling.eval.rows.suite import Example, Suite
 from xling.eval.systems import FitConfig, build
 
-if TYPE_CHECKING:
-    from jaxtyping import Float32
-
 
 class NgramEnsemble:
-    """A model and character n-grams that learn the same rows, for texts with one class.
-
-    Args:
-        model: a backend with ``probabilities``.
-    """
+    """A model and character n-grams that learn the same rows, for texts with one class."""
 
     name = "with_ngrams"
 

@@ -12,21 +12,18 @@ import json
 import shutil
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from xling.array_types import Float32
 from xling.core.errors import UserError
 from xling.core.settings.config import from_dict
 from xling.static.shape import StaticConfig
 from xling.static.vectors import StaticEncoder
 from xling.text.words.features import READABLE_VERSIONS
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32
 
 CONFIG_FILE, WEIGHTS_FILE = "static.json", "static.safetensors"
 MIN_WEIGHT_REDUCTION = 0.1

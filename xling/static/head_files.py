@@ -4,8 +4,6 @@ A head is a dataclass, perhaps of others. Its tensors have the dotted names of t
 the task, the labels, the digests of the other files, and the head's fields.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Mapping, Sequence

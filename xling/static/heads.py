@@ -11,19 +11,17 @@ import copy
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from xling.array_types import Bool, Float32
 from xling.core.sampling import rng
 from xling.static.matching import match_all
 from xling.static.vectors import StaticEncoder, unit_length
 from xling.text.words.features import split_tokens
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float32
 
 MATCH_SHARPNESS = 20.0
 MAX_PAIR_WORDS = 60
@@ -207,7 +205,6 @@ class NeighbourClassifier:
     def _hard_votes(
         self, similarities: Float32[Tensor, "texts voters"], is_soft: Bool[Tensor, " all_voters"]
     ) -> Float32[Tensor, "texts labels"]:
-        """Return the logarithms of the votes of texts with labels, those that are not ``is_soft``."""
         class_indices = torch.tensor([self.labels.index(name) for name in self.classes])[~is_soft]
         votes = torch.full((len(similarities), len(self.labels)), LOG_NO_VOTES)
         for k in class_indices.unique().tolist():
@@ -233,9 +230,6 @@ def fit_logistic(
     """Fit a multinomial logistic regression by L-BFGS.
 
     Args:
-        features: (num_rows, num_features).
-        classes: the correct class of each row.
-        labels: all classes.
         inverse_regularisation: weight of the rows relative to the squared weights, as C of scikit-learn.
         shares: the probability of each class of each row instead, (num_rows, num_labels).
     """

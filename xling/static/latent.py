@@ -12,7 +12,6 @@ Loan, 11.5).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -20,13 +19,11 @@ import torch.nn.functional as F
 from scipy import sparse
 from torch import Tensor
 
+from xling.array_types import Float32, Int64, UInt32
 from xling.core.progress import Progress
 from xling.core.sampling import rng
 from xling.static.settings import SOURCE_MASS, LatentConfig
 from xling.text.files.nway import RowSet
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Int64, UInt32
 
 MIN_VECTOR_LENGTH = 0.02
 """Smallest vector length used to weight errors."""
@@ -46,13 +43,8 @@ def latent_table(
     """Compute the table whose words are nearest to their latent vectors, float32 (num_table_rows, dim).
 
     Args:
-        sets: aligned rows.
-        hashes: uint32, features of all words.
         hash_ends: int64 (num_words + 1), offsets of each word's features.
-        weights: float32 (num_words,), weight of each word in a text.
         shape: (rows of the table, dim).
-        cfg: rounds and masses.
-        seed: seed of the initial directions.
     """
     matrix, row_mass, row_sets = build_documents(sets, weights, cfg.mass or SOURCE_MASS)
     with Progress("latent vectors", cfg.rounds + cfg.fit_rounds + 1, "rounds") as progress:
@@ -62,7 +54,11 @@ def latent_table(
         # frequent ones.
         lengths = words.norm(dim=1).clamp_min(MIN_VECTOR_LENGTH).numpy()
         importance = (np.sqrt(np.minimum(counts, MAX_COUNTED)) / lengths**2).astype(np.float32)
-        feature_matrix = _build_feature_matrix(hashes, hash_ends, shape[0])
+        num_features = np.diff(hash_ends)
+        values = np.repeat((1 / np.maximum(num_features, 1)).astype(np.float32), num_features)
+        index = (hashes % np.uint32(shape[0])).astype(np.int32)
+        size = (len(num_features), shape[0])
+        feature_matrix = sparse.csr_array((values, index, hash_ends.astype(np.int32)), shape=size)
         return fit_feature_table(feature_matrix, words, importance, cfg.fit_rounds, cfg.ridge, progress)
 
 
@@ -158,8 +154,6 @@ def fit_feature_table(
 
     Args:
         feature_matrix: (num_words, num_table_rows), one over the number of a word's features at each of them.
-        words: float32 (num_words, dim).
-        importance: float32 (num_words,), weight of a word's squared error.
         rounds: iterations of conjugate gradients.
         ridge: see `LatentConfig`.
 
@@ -196,10 +190,3 @@ def fit_feature_table(
 
 def _dot(a: Tensor, b: Tensor) -> float:
     return float(torch.dot(a.reshape(-1), b.reshape(-1)))
-
-
-def _build_feature_matrix(hashes: np.ndarray, hash_ends: np.ndarray, num_rows: int) -> sparse.csr_array:
-    counts = np.diff(hash_ends)
-    values = np.repeat((1 / np.maximum(counts, 1)).astype(np.float32), counts)
-    index = (hashes % np.uint32(num_rows)).astype(np.int32)
-    return sparse.csr_array((values, index, hash_ends.astype(np.int32)), shape=(len(counts), num_rows))

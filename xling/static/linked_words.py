@@ -6,8 +6,6 @@ show how the vectors of translations differ from those of the words themselves.
 Source: Qin et al. 2020, CoSDA-ML; there the dictionaries are given.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
@@ -22,12 +20,7 @@ REPLACED_SHARE = 0.7
 
 
 class AlignedTranslations:
-    """Translations of some words into the languages of linked texts.
-
-    Args:
-        words: the words to look for, in any case.
-        aligned_pairs: linked texts.
-    """
+    """Translations of some words into the languages of linked texts."""
 
     def __init__(self, words: Sequence[str], aligned_pairs: Sequence[AlignedPair]) -> None:
         source_words = {word.lower() for word in words}

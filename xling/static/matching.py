@@ -11,17 +11,14 @@ translation without parallel data, equation 2.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from xling.array_types import Float32, Int64
 from xling.static.vectors import StaticEncoder, unit_length
 from xling.text.words.features import split_tokens
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Int64
 
 MAX_WORDS = 60
 """Longer texts are compared by their first words."""

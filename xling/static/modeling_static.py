@@ -7,18 +7,16 @@ than the files that are copied with it. Loading it runs this code: ``trust_remot
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
+from xling.array_types import Float
 from xling.static.matching import match_all
 from xling.static.vectors import StaticEncoder, unit_length
 from xling.text.words.features import FEATURES_VERSION, READABLE_VERSIONS
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 
 class StaticEncoderConfig(PretrainedConfig):

@@ -14,20 +14,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from xling.array_types import Bool, Float
 from xling.core.errors import UserError
 from xling.static import encoder_files
 from xling.static.pieces import BYTE_PIECE, FIRST_PIECE_ID, WORD_START
 from xling.text import vocab
 from xling.text.tokenizers import wordpiece
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
 
 NEIGHBOURS, TEMPERATURE, AT_ONCE = 10, 0.1, 512
 """Of WECHSEL: old pieces that a row is mixed from, divisor of their cosines; new pieces computed at a time."""
@@ -174,7 +172,10 @@ def _mixed(
     wanted = readable.nonzero().flatten() if len(kept) else kept
     for block in wanted.split(AT_ONCE):
         started[block] = mix(mine[block] @ theirs.T, rows[kept])
-    started[wanted] = as_far(started[wanted], rows)
+    # Each lies as far from the mean of the old rows as those do.
+    mean = rows.mean(0)
+    distance = (rows - mean).norm(dim=1).mean()
+    started[wanted] = mean + F.normalize(started[wanted] - mean, dim=1) * distance
     copied = torch.tensor([*equal.keys()], dtype=torch.int64)
     started[copied] = rows[torch.tensor([*equal.values()], dtype=torch.int64)]
     mixed = len(set(wanted.tolist()) - equal.keys())
@@ -221,9 +222,3 @@ def sparsemax(scores: Float[Tensor, "new old"]) -> Float[Tensor, "new old"]:
     size = (ordered * places > sums).sum(1, keepdim=True)
     threshold = sums.gather(1, size - 1) / size
     return (scores - threshold).clamp_min(0)
-
-
-def as_far(rows: Float[Tensor, "new dim"], old: Float[Tensor, "old dim"]) -> Float[Tensor, "new dim"]:
-    """Move each row along its difference from the mean of the old ones, as far as those are in the mean."""
-    mean = old.mean(0)
-    return mean + F.normalize(rows - mean, dim=1) * (old - mean).norm(dim=1).mean()

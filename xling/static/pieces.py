@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from xling.array_types import Float
 from xling.core.errors import UserError
 from xling.static import encoder_files
 from xling.text import vocab
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 FIRST_PIECE_ID = 4
 """Id of the first piece; the symbols of fairseq come before."""

@@ -1,13 +1,13 @@
 """Settings of ``xling pretrain static``, which load without torch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from xling.core.errors import UserError
+from xling.core.settings import ranges
 from xling.core.settings.codes import Lang
+from xling.core.settings.ranges import NOT_NEGATIVE, PART, POSITIVE, Range, ranged
 from xling.static.shape import StaticConfig
 from xling.text.words.features import FEATURES_VERSION
 
@@ -60,10 +60,10 @@ class TeacherConfig:
 
     encoder: str = ""
     langs: tuple[Lang, ...] = ("en",)
-    max_texts: int = 0
-    weight: float = 0.5
-    temperature: float = 0.05
-    distance: float = 5.0
+    max_texts: int = ranged(0, Range(least=0, words="a whole number from 0"))
+    weight: float = ranged(0.5, Range(above=0, most=1, words="more than 0, at most 1"))
+    temperature: float = ranged(0.05, POSITIVE)
+    distance: float = ranged(5.0, NOT_NEGATIVE)
 
 
 @dataclass(frozen=True)
@@ -93,19 +93,19 @@ class StaticTraining:
 
     data: Path
     out: Path
-    minutes: float = 20.0
-    updates: int = 0
+    minutes: float = ranged(20.0, NOT_NEGATIVE)
+    updates: int = ranged(0, Range(least=0, words="a whole number from 0"))
     shares: dict[str, float] = field(default_factory=lambda: dict(SOURCE_SHARES))
     start: LatentConfig = field(default_factory=LatentConfig)
     teacher: TeacherConfig = field(default_factory=TeacherConfig)
-    rows: int = 1024
-    english: float = 1.0
-    drop: float = 0.1
-    lr: float = 0.02
-    temperature: float = 0.05
+    rows: int = ranged(1024, Range(least=2, words="at least 2: the other rows are the negatives"))
+    english: float = ranged(1.0, PART)
+    drop: float = ranged(0.1, Range(least=0, most=0.9))
+    lr: float = ranged(0.02, POSITIVE)
+    temperature: float = ranged(0.05, POSITIVE)
     margin: float = 0.2
     seed: int = 1
-    save_minutes: float = 2.0
+    save_minutes: float = ranged(2.0, POSITIVE)
     model: StaticConfig = field(default_factory=StaticConfig)
 
     def __post_init__(self) -> None:
@@ -120,33 +120,17 @@ class StaticTraining:
                 f"{FEATURES_VERSION}, the version of the rows of text",
                 "leave it out",
             )
-        if self.updates < 0 or self.minutes < 0:
-            raise UserError(f"minutes={self.minutes} updates={self.updates}", "numbers from 0")
+        ranges.check(self)
         if not self.updates and not self.minutes and (self.start.encoder or not self.start.rounds):
             raise UserError(
                 "minutes=0 updates=0 would learn nothing", "one of them above 0, or start.rounds above 0"
             )
-        for name, low, high in (("english", 0, 1), ("drop", 0, 0.9)):
-            if not low <= getattr(self, name) <= high:
-                raise UserError(f"{name}={getattr(self, name)}", f"{low} to {high}")
         if not self.teacher.encoder and self.teacher != TeacherConfig():
             raise UserError(
                 "settings of the teacher are given, and no teacher",
                 "teacher.encoder=ENCODER",
                 "or leave them out",
             )
-        if not 0 < self.teacher.weight <= 1:
-            raise UserError(f"teacher.weight={self.teacher.weight}", "more than 0, at most 1")
-        if self.teacher.max_texts < 0:
-            raise UserError(f"teacher.max_texts={self.teacher.max_texts}", "a whole number from 0")
-        if not self.teacher.temperature > 0 or not self.teacher.distance >= 0 or not self.teacher.langs:
-            raise UserError(
-                f"teacher.temperature={self.teacher.temperature} teacher.distance={self.teacher.distance} "
-                f"teacher.langs={','.join(self.teacher.langs)}",
-                "a temperature above 0, a distance from 0, and one language or more",
-            )
-        for name in ("lr", "temperature", "save_minutes"):
-            if not getattr(self, name) > 0:
-                raise UserError(f"{name}={getattr(self, name)}", "more than 0")
-        if self.rows < 2:
-            raise UserError(f"rows={self.rows}", "at least 2: the other rows are the negatives")
+        ranges.check(self.teacher, "teacher.")
+        if not self.teacher.langs:
+            raise UserError("teacher.langs= is empty", "one language or more")

@@ -1,7 +1,5 @@
 """Shape of a static encoder, without torch, so that a stage's settings load quickly."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from xling.core.settings import ranges

@@ -12,19 +12,16 @@ in named entity recognition, section 4.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from xling.array_types import Float32, Int64
 from xling.static.tag_projection import OUTSIDE_TAG, tag_types_of
 from xling.text.words.features import MIN_CONSONANTS
 from xling.text.words.han import simplify
 from xling.text.words.romanise import consonants_of, romanise
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Int64
 
 PRIOR_COUNT = 0.5
 """Added to the number of occurrences: a spelling that was seen once has shares below 1."""
@@ -82,7 +79,6 @@ class TagLexicon:
         """Count the words of some texts.
 
         Args:
-            texts: words.
             shares: probabilities of the types of the words of each text, (num_words, types).
         """
         if not texts:

@@ -12,14 +12,11 @@ Agic et al. 2015, If all you have is a bit of the Bible.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xling.array_types import Float
 from xling.text.files.word_alignments import AlignedPair
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 IGNORED_TAG = "?"
 """Tag of a word that is ignored in training."""

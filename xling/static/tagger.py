@@ -12,13 +12,13 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from xling.array_types import Bool, Float, Float32, Int64
 from xling.core.sampling import rng
 from xling.static.heads import NeighbourClassifier, WarmupAdamW
 from xling.static.tag_lexicon import TagLexicon
@@ -27,9 +27,6 @@ from xling.static.vectors import StaticEncoder
 from xling.static.word_frequency import NUM_FREQUENCY_FEATURES as NUM_COMMON
 from xling.static.word_frequency import clear_opening_feature, draw_marks, frequency_features
 from xling.text.words.features import is_unspaced
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Float32, Int64
 
 BATCH_WORDS = 2500
 NUM_SHAPE_FEATURES = 30
@@ -95,10 +92,7 @@ class Tagger(nn.Module):
     """Tagging network: word vectors, shapes and known tags, a convolution, a bidirectional LSTM, and tags.
 
     Args:
-        dim: size of the word vectors.
         num_known: size of a word's features from the lexicon.
-        labels: tags.
-        width: width of the hidden layers.
         word_dropout: share of the words whose vectors are hidden in training, and of their single dimensions.
     """
 
@@ -128,10 +122,7 @@ class Tagger(nn.Module):
         """Compute logits, (B, T, labels).
 
         Args:
-            vectors: (B, T, dim), of the words.
             word_features: (B, T, 33), their shapes and how common they are.
-            lexicon_features: (B, T, num_known), their tags in the lexicon.
-            lengths: (B,), number of words.
         """
         if self.training:
             is_kept = torch.rand(len(lexicon_features), 1) >= LEXICON_DROP
@@ -215,14 +206,7 @@ def train_tagger(
     """Train a tagger; tags that are not among ``labels`` are ignored.
 
     Args:
-        encoder: provides the word vectors.
         lexicon: tags by spelling; each sentence with its tags, also of ``aligned_texts``, has been counted once.
-        sentences: words.
-        tags: tags of the words.
-        labels: all tags.
-        epochs: passes over the sentences.
-        seed: seed of weights, order and dropout.
-        is_iob2: whether the tags are IOB2.
         aligned_texts: sentences with tags, of which every epoch draws `ALIGNED_PER_TEXT`
             (`ALIGNED_PER_NAME_TEXT`) for each of ``sentences``.
     """
@@ -294,14 +278,7 @@ def _make_batches(lengths: Sequence[int]) -> list[list[int]]:
 
 
 class _PreparedSentences:
-    """Sentences as indices of their words and shapes, so that each word is looked up once.
-
-    Args:
-        encoder: provides the word vectors.
-        sentences: words.
-        lexicon_features: (num_words, features) of the words of each sentence, from the lexicon.
-        frequency_features: (num_words, 3) of each sentence, see `frequency_features`.
-    """
+    """Sentences as indices of their words and shapes, so that each word is looked up once."""
 
     def __init__(
         self,
@@ -367,12 +344,7 @@ def _transition_scores(labels: Sequence[str]) -> np.ndarray:
 def best_path(
     scores: Float[np.ndarray, "words labels"], transitions: Float[np.ndarray, "_ labels"]
 ) -> list[int]:
-    """Return the sequence of tags with the highest sum of ``scores`` and ``transitions`` (Viterbi).
-
-    Args:
-        scores: float32 (num_words, labels), at least one word.
-        transitions: float32 (labels + 1, labels), see `_transition_scores`.
-    """
+    """Return the sequence of tags with the highest sum of ``scores`` and ``transitions`` (Viterbi)."""
     best_scores, back_pointers = scores[0] + transitions[-1], []
     for row in scores[1:]:
         extended = best_scores[:, None] + transitions[:-1]

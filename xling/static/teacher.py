@@ -12,13 +12,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from xling.array_types import Float16, Float32, Int64
 from xling.core.errors import UserError
 from xling.core.output import manifest, sealed
 from xling.core.progress import Progress
@@ -26,9 +26,6 @@ from xling.core.sampling import rng
 from xling.static.settings import TeacherConfig
 from xling.text.encoders import Encoder, open_encoder
 from xling.text.files.nway import kept_texts
-
-if TYPE_CHECKING:
-    from jaxtyping import Float16, Float32, Int64
 
 TEXTS_PER_PART, TEXTS_PER_CALL = 4096, 256
 PCA_TEXTS = 50_000
@@ -39,7 +36,6 @@ class TeacherVectors:
     """The vector of every row that has a text in a language of the teacher.
 
     Args:
-        cfg: settings.
         data: output of ``xling corpus nway`` with ``keep_texts``.
         dim: size of the student's vectors, to which the teacher's are reduced.
     """
@@ -91,7 +87,9 @@ def compute_vectors(cfg: TeacherConfig, data: Path, texts: Sequence[str]) -> Flo
             path = folder / f"{start // TEXTS_PER_PART}.npy"
             if not sealed.is_good(path):
                 encoder = encoder or open_encoder(cfg.encoder)
-                _save_part(path, _embed(encoder, cfg, part_texts))
+                vectors = _embed(encoder, cfg, part_texts).astype(np.float16)
+                with sealed.writing(path) as file:
+                    np.save(file, vectors)
             parts.append(torch.from_numpy(np.load(path)).float())
             progress.update(len(part_texts))
     return F.normalize(torch.cat(parts), dim=1)
@@ -115,12 +113,6 @@ def _embed(encoder: Encoder, cfg: TeacherConfig, texts: Sequence[str]) -> np.nda
             "one vector of finite numbers for each text",
         )
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-9)
-
-
-def _save_part(path: Path, vectors: np.ndarray) -> None:
-    """Write a part in half precision; a killed process leaves no half of one."""
-    with sealed.writing(path) as file:
-        np.save(file, vectors.astype(np.float16))
 
 
 def reduce_vectors(vectors: Float32[Tensor, "texts dim"], dim: int) -> Float16[Tensor, "texts reduced_dim"]:

@@ -16,13 +16,14 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from xling.array_types import Float, Float32, Int, Int64, UInt32
 from xling.core.errors import UserError
 from xling.core.output import manifest, sealed
 from xling.core.progress import Progress
@@ -34,9 +35,6 @@ from xling.static.settings import StaticTraining
 from xling.static.teacher import TeacherVectors, imitation_loss, teacher_files
 from xling.static.vectors import StaticEncoder, learned_weights, unit_length, word_hash
 from xling.text.files.nway import RowSet, open_rows, read_words
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Float32, Int, Int64, UInt32
 
 STAGE = "pretrain static"
 WARMUP_UPDATES = 50
@@ -54,12 +52,7 @@ Targets: TypeAlias = tuple[Tensor, Tensor]
 
 
 class BatchSampler:
-    """Pairs of texts by update number, independent of earlier updates.
-
-    Args:
-        sets: aligned rows.
-        cfg: shares, rows, languages.
-    """
+    """Pairs of texts by update number, independent of earlier updates."""
 
     def __init__(self, sets: Sequence[RowSet], cfg: StaticTraining) -> None:
         self.cfg = cfg
@@ -76,7 +69,6 @@ class BatchSampler:
         self._set_shares = self._compute_set_shares()
 
     def _compute_set_shares(self) -> np.ndarray:
-        """Return the share of each set in the rows of an update."""
         sizes = np.array([len(rows) ** 0.5 for rows in self._usable_rows])
         names = np.array([each.source for each in self.sets])
         shares = np.zeros(len(names))
@@ -92,14 +84,9 @@ class BatchSampler:
             )
         return np.asarray(shares / total)
 
-    def draw(self, update: int) -> TextPairs:
-        """Draw the words of the two texts of every row of an update."""
-        return self.draw_rows(update)[0]
-
-    def draw_rows(self, update: int) -> tuple[TextPairs, Int[np.ndarray, " rows"], Int[np.ndarray, " rows"]]:
-        """Draw what `draw` does, and return the number of the set and of the row of each pair too."""
-        generator, cfg = rng("static", cfg_seed := self.cfg.seed, update), self.cfg
-        assert cfg_seed >= 0
+    def draw(self, update: int) -> tuple[TextPairs, Int[np.ndarray, " rows"], Int[np.ndarray, " rows"]]:
+        """Draw the words of the two texts of every row of an update; return the set and the row of each pair too."""
+        generator, cfg = rng("static", self.cfg.seed, update), self.cfg
         sides: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
         drawn_sets: list[np.ndarray] = []
         drawn_rows: list[np.ndarray] = []
@@ -162,10 +149,7 @@ class Trainer:
     """The table, its sums of squares, and the update step.
 
     Args:
-        cfg: settings.
-        hashes: uint32, features of all words.
         hash_ends: int64 (num_words + 1), offsets of each word's features.
-        weights: float32 (num_words,), weight of each word in a sentence.
         table: float32 (num_table_rows, dim), the initial table; default: a random one.
         weight_direction: float32 (dim,), the initial direction of `learned_weights`; default: zeros.
     """
@@ -217,7 +201,6 @@ class Trainer:
         return float(loss.detach())
 
     def _read(self, sides: TextPairs) -> _Batch:
-        """Look up the words of the texts of an update."""
         texts = [*sides[0], *sides[1]]
         lengths = np.array([len(text) for text in texts])
         words, word_indices = np.unique(np.concatenate(texts), return_inverse=True)
@@ -246,7 +229,6 @@ class Trainer:
             self.rotation = left @ right
 
     def _with_imitation(self, loss: Tensor, sums: Tensor, known: Tensor, teacher_vectors: Tensor) -> Tensor:
-        """Return the loss with that of imitation, by their weights; `sums` are of both sides, (2 R, dim)."""
         cfg = self.cfg.teacher
         target = teacher_vectors if self.rotation is None else teacher_vectors @ self.rotation
         losses = [
@@ -255,7 +237,6 @@ class Trainer:
         return (1 - cfg.weight) * loss + cfg.weight * (losses[0] + losses[1]) / 2
 
     def _table_rows_of(self, words: np.ndarray) -> tuple[Tensor, np.ndarray]:
-        """Return the table rows of all features of ``words``, and the number of features of each word."""
         begin = self._feature_ends[words]
         counts = self._feature_ends[words + 1] - begin
         ends = np.cumsum(counts)
@@ -263,14 +244,7 @@ class Trainer:
         return torch.from_numpy(self._feature_rows[index].astype(np.int64)), counts
 
     def _adagrad_step(self, rows: np.ndarray, word_of_feature: Tensor, gradient: Tensor, lr: float) -> None:
-        """Sum the gradient of each table row and make its step, in chunks of rows that fit the cache.
-
-        Args:
-            rows: int64 (F,), the row of each feature.
-            word_of_feature: int64 (F,), the word of each feature.
-            gradient: float32 (num_words, dim), gradient of each feature of a word.
-            lr: learning rate.
-        """
+        """Sum the gradient of each table row and make its step, in chunks of rows that fit the cache."""
         order = np.argsort(rows, kind="stable")
         word_of_feature, rows = word_of_feature[torch.from_numpy(order)], rows[order]
         row_starts = np.flatnonzero(np.diff(rows, prepend=-1))
@@ -295,9 +269,6 @@ def contrastive_loss(
     """Return the mean cross-entropy of identifying row i of the other side from row i, in both directions.
 
     Args:
-        a: (R, D), rows of length 1.
-        b: (R, D), rows of length 1.
-        temperature: divisor of the similarities.
         margin: subtracted from the similarity of the correct row.
 
     Returns:
@@ -393,7 +364,7 @@ def _train(
     training_state = _TrainingState(cfg, trainer)
     losses: list[float] = []
     if teacher and not training_state.updates:
-        draws = (batch_sampler.draw_rows(update) for update in range(ROTATION_BATCHES))
+        draws = (batch_sampler.draw(update) for update in range(ROTATION_BATCHES))
         trainer.fit_rotation((sides, teacher.of_rows(*of_rows)) for sides, *of_rows in draws)
     num_updates = cfg.updates - training_state.updates if cfg.updates else None
     with Progress(
@@ -401,7 +372,7 @@ def _train(
     ) as progress:
         while (budget_share := training_state.budget_used()) < 1:
             lr = cfg.lr * (1 - budget_share) * min(1.0, (training_state.updates + 1) / WARMUP_UPDATES)
-            sides, drawn_sets, drawn_rows = batch_sampler.draw_rows(training_state.updates)
+            sides, drawn_sets, drawn_rows = batch_sampler.draw(training_state.updates)
             targets = teacher.of_rows(drawn_sets, drawn_rows) if teacher else None
             losses.append(trainer.update(sides, lr, targets))
             training_state.advance()

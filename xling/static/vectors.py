@@ -20,12 +20,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from xling.array_types import Float32
 from xling.text.words.features import hash_features, split_tokens
 from xling.text.words.han import simplify
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32
-
     from xling.static.shape import StaticConfig
 
 SKETCH_BITS, SKETCH_SEED = 15, 1

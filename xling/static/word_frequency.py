@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from xling.array_types import Float, Float32
 from xling.core.sampling import rng
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Float32
 
 NUM_FREQUENCY_FEATURES = 3
 MIN_TEXTS = 50

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch.nn.functional as F
 
+from xling.array_types import Float32, Int64
 from xling.static import encoder_files
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Int64
 
 MAX_KEPT = 1 << 26
 """Numbers of the vectors of words in memory; all words are forgotten when there are more."""
@@ -26,12 +23,7 @@ NEAR = 0.1
 
 
 class WordLinks:
-    """Links words by a static encoder.
-
-    Args:
-        encoder: output of ``xling pretrain static``.
-        least: least similarity of linked words.
-    """
+    """Links words by a static encoder."""
 
     def __init__(self, encoder: Path, least: float) -> None:
         self.least = least

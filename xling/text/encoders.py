@@ -10,17 +10,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from xling.array_types import Float, Float32
 from xling.core.commands.inputs import SENTENCE_TRANSFORMERS_FILE
 from xling.core.errors import UserError
 from xling.core.registry import Registry
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Float32
 
 Vectors = npt.NDArray[np.float32]
 

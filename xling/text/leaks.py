@@ -17,16 +17,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
+from xling.array_types import Bool, Int64, UInt8, UInt64
 from xling.core.errors import UserError
 from xling.core.output.digests import identity
 from xling.text.words.units import hash_powers, hash_runs, hash_units
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Int64, UInt8, UInt64
 
 FORMAT = "xling-leaks 2"
 FILE_NAME = "leaks.json"
@@ -140,7 +138,6 @@ class Leaks:
         (folder / FILE_NAME).write_text(header + "\n", encoding="utf-8")
 
     def _maybe_indexed(self, hashes: UInt64[np.ndarray, " hashes"]) -> Int64[np.ndarray, " places"]:
-        """Return the places of the hashes that pass the Bloom filter."""
         first, second = _bloom_bits(hashes, len(self.seen))
         candidates = np.flatnonzero(
             self.seen[first >> np.uint64(3)] >> (first & np.uint64(7)).astype(np.uint8) & 1
@@ -210,7 +207,6 @@ class Leaks:
         return matches
 
     def _drop_single_short_rows(self, rows: Int64[np.ndarray, " found"]) -> Int64[np.ndarray, " some"]:
-        """Drop the short rows that are the only one of their group in the document."""
         is_short = self.ends[rows + 1] - self.ends[rows] < MIN_UNITS_ALONE
         if not is_short.any():
             return rows
@@ -314,11 +310,6 @@ def _line_hashes(
 ) -> tuple[UInt64[np.ndarray, " hashes"], Int64[np.ndarray, " hashes"]]:
     """Return hashes of short lines, and of the same lines with any one unit left open if they are long enough.
 
-    Args:
-        units: unit hashes of all lines.
-        line_starts: where each line begins.
-        lengths: number of units of each line.
-
     Returns:
         The hashes, and the index of the line of each.
     """
@@ -338,7 +329,6 @@ def _line_hashes(
 def _bloom_bits(
     hashes: UInt64[np.ndarray, " hashes"], num_bytes: int
 ) -> tuple[UInt64[np.ndarray, " hashes"], UInt64[np.ndarray, " hashes"]]:
-    """Return the two bits of the Bloom filter for each hash."""
     shift = np.uint64(64 - (num_bytes * 8 - 1).bit_length())
     return hashes >> shift, (hashes * _BLOOM_FACTOR) >> shift
 

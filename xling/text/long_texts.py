@@ -1,7 +1,5 @@
 """Long texts: pieces of a bounded size, cut where a reader would pause, and lists of sentences told from paragraphs."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator, Sequence
@@ -87,7 +85,8 @@ def is_list_of_sentences(lines: Sequence[str]) -> bool:
     """
     if len(lines) < LIST_LINES:
         return False
-    num_paragraphs = sum(map(_has_several_sentences, lines))
+    starts = ((match["next"] for match in _END_INSIDE.finditer(line)) for line in lines)
+    num_paragraphs = sum(any(not start.islower() for start in of_line) for of_line in starts)
     num_long = sum(len(line) > _MAX_LONG_LINE for line in lines)
     return (
         num_paragraphs <= _MAX_SHARE_OF_PARAGRAPHS * len(lines)
@@ -107,7 +106,3 @@ def _is_wrapped(lines: Sequence[str]) -> bool:
         return False
     width = sorted(map(len, lines))[int(0.95 * len(lines))]
     return continued[len(continued) // 2] > _FULL_LINE * width
-
-
-def _has_several_sentences(line: str) -> bool:
-    return any(not match["next"].islower() for match in _END_INSIDE.finditer(line))

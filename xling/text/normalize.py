@@ -4,8 +4,6 @@ The fast versions look up every code point in a table with numpy, two bytes per 
 more. The plain versions are the definition, and tests check that both agree.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import sys

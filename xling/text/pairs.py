@@ -1,7 +1,5 @@
 """Batches of sentence pairs: their columns, the words of a sentence, and the key for comparing texts."""
 
-from __future__ import annotations
-
 import re
 
 import polars as pl

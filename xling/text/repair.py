@@ -14,16 +14,13 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Mapping
 from functools import cache
-from typing import TYPE_CHECKING
 
 import ftfy
 import numpy as np
 from numpy.typing import NDArray
 
+from xling.array_types import UInt32
 from xling.core import languages
-
-if TYPE_CHECKING:
-    from jaxtyping import UInt32
 
 _ENTITY = re.compile(r"&(?:[a-zA-Z][a-zA-Z0-9]{1,8}|#[0-9]{2,7}|#[xX][0-9a-fA-F]{2,6});")
 _MAX_ROUNDS = 2  # text that was escaped or decoded wrongly twice

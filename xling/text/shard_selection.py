@@ -1,7 +1,5 @@
 """The languages and pairs that a training reads from a binarised directory; without torch."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from xling.core import languages

@@ -4,8 +4,6 @@ The traces are those of the Moses tokenizer (Koehn et al. 2007), of subword-nmt'
 SentencePiece (Kudo and Richardson 2018), of the Penn Treebank, and marks that training programs add.
 """
 
-from __future__ import annotations
-
 import html
 import re
 

@@ -4,8 +4,6 @@ Piece ids follow XLM-R: fairseq's four symbols ``<s> <pad> </s> <unk>`` are 0 to
 SentencePiece (which starts with ``<unk> <s> </s>``) is i + 1; ``<mask>`` comes last and is added by the task.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import re
@@ -120,7 +118,11 @@ def run(cfg: VocabConfig) -> manifest.Manifest:
         else:
             lines = _sample_lines(cfg, num_chars, num_lines, used)
             _train(cfg, publication.path, lines, "".join(sorted(kept)))
-            _write_dictionary(publication.path)
+            pieces = (publication.path / "spm.vocab").read_text(encoding="utf-8").rstrip("\n").split("\n")
+            names = [line.partition("\t")[0] for line in pieces[NUM_SPM_SPECIALS:]]
+            (publication.path / "dict.txt").write_text(
+                "".join(f"{name} 1\n" for name in names), encoding="utf-8"
+            )
         publication.counts |= {
             "chars": num_chars,
             "shares": {lang: round(used[lang] / used.total(), 4) for lang in cfg.corpora if used[lang]},
@@ -288,12 +290,6 @@ def _round_scores(model: Any) -> None:
     """
     for piece in model.pieces:
         piece.score = round(piece.score * SCORE_STEPS_PER_UNIT) / SCORE_STEPS_PER_UNIT
-
-
-def _write_dictionary(out: Path) -> None:
-    pieces = (out / "spm.vocab").read_text(encoding="utf-8").rstrip("\n").split("\n")[NUM_SPM_SPECIALS:]
-    with (out / "dict.txt").open("w", encoding="utf-8") as handle:
-        handle.writelines(f"{line.split(chr(9))[0]} 1\n" for line in pieces)
 
 
 def copy_vocabulary(directory: Path, out: Path) -> None:

@@ -17,8 +17,6 @@ Source: sentencepiece's ``nmt_nfkc``; Unicode Standard Annex 15 (NFKC) and the C
 (joiners).
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import unicodedata

@@ -11,8 +11,6 @@ Sources: Kudo 2018, Subword regularization, section 3.2 (the unigram model; trai
 1990 (pointwise mutual information).
 """
 
-from __future__ import annotations
-
 import io
 import math
 import re
@@ -223,10 +221,6 @@ _NUM_SPECIAL_PIECES = 3
 def train_unigram_model(runs: Sequence[str], size: int) -> sentencepiece.SentencePieceProcessor:
     """Return a unigram model of at most ``size`` pieces, or one per character, that changes no character.
 
-    Args:
-        runs: text without spaces.
-        size: number of pieces.
-
     Source: Kudo 2018, Subword regularization, section 3.2; trained by sentencepiece.
     """
     model_bytes = io.BytesIO()
@@ -249,7 +243,6 @@ def train_unigram_model(runs: Sequence[str], size: int) -> sentencepiece.Sentenc
 
 
 def _whole_cluster_pieces(model: sentencepiece.SentencePieceProcessor) -> Iterator[tuple[str, float]]:
-    """Pieces that begin and end where a cluster does."""
     for number in range(model.get_piece_size()):
         piece = model.id_to_piece(number)
         begins_well = (

@@ -1,7 +1,5 @@
 """Lines of a fixed width, as of books and mail: told from verses and lists, and joined to paragraphs again."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 

@@ -3,8 +3,6 @@
 Task, model, initial weights, frozen and sharded parts, and checks.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import hashlib
@@ -112,15 +110,10 @@ def build_task(cfg: PretrainConfig, full: Any = None) -> Any:
 def freeze(model: Any, part: str) -> None:
     """Freeze a part of a model, see `PretrainConfig`; adapters and the objectives' own modules always train."""
     for name, parameter in model.named_parameters():
-        if not name.startswith("extras.") and not is_adapter(name) and _is_in(name, part):
+        is_embedding, is_decoder = name in EMBEDDINGS, name.startswith("decoder.")
+        is_in = {"embeddings": is_embedding, "body": not is_embedding, "decoder": is_decoder or is_embedding}
+        if not name.startswith("extras.") and not is_adapter(name) and is_in.get(part, not is_decoder):
             parameter.requires_grad_(False)
-
-
-def _is_in(name: str, part: str) -> bool:
-    if part in ("embeddings", "body"):
-        return (name in EMBEDDINGS) == (part == "embeddings")
-    is_decoder = name.startswith("decoder.")
-    return is_decoder or name in EMBEDDINGS if part == "decoder" else not is_decoder
 
 
 def frozen_digest(model: Any) -> dict[str, Any]:

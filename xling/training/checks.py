@@ -3,8 +3,6 @@
 The training itself makes them again, and those of the objectives and of single weights beside them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -86,22 +84,17 @@ def _check_phase(cfg: PretrainConfig) -> tuple[list[str], bool]:
     for settings in objectives.values():
         settings.check_data(langs)
         settings.check_model(langs, cfg.model)
-    _check_frozen(cfg)
+    for name, folder in parts.frozen_encoders(cfg.model).items():
+        model_folder.check_model(Path(folder), model_folder.ENCODER)
+        model_folder.check_vocabulary(vocab.vocab_digest(Path(folder)), data, Path(folder))
+        if cfg.train.sharding != "none":
+            raise UserError(f"model.{name}={folder} with train.sharding={cfg.train.sharding}", "none")
     if cfg.train.sharding != "none":
         check_sharding(cfg)
     for prefix in (data / lang / split for lang in langs for split in ("train", "valid")):
         if prefix.parent.is_dir() or shards.is_there(prefix):
             shards.open_shard(prefix)
     return langs, bool(with_decoder)
-
-
-def _check_frozen(cfg: PretrainConfig) -> None:
-    """Check that frozen encoders of the model are there, with the vocabulary of the data."""
-    for name, folder in parts.frozen_encoders(cfg.model).items():
-        model_folder.check_model(Path(folder), model_folder.ENCODER)
-        model_folder.check_vocabulary(vocab.vocab_digest(Path(folder)), Path(cfg.data), Path(folder))
-        if cfg.train.sharding != "none":
-            raise UserError(f"model.{name}={folder} with train.sharding={cfg.train.sharding}", "none")
 
 
 def settings_of_objectives(cfg: PretrainConfig) -> dict[str, TaskConfig]:
@@ -209,7 +202,6 @@ def _check_init(cfg: PretrainConfig, langs: list[str], decoder: bool) -> None:
 
 
 def _check_two(cfg: PretrainConfig, langs: list[str], decoder: bool) -> None:
-    """Check that a training can start from two models, as `xling.training.two_starts.start` does."""
     if not decoder:
         needed = ", ".join(declared.with_decoder())
         raise UserError(f"decoder={cfg.decoder} without an objective that has a decoder", f"one of {needed}")

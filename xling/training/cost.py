@@ -1,7 +1,5 @@
 """Estimated cost of a pre-training run, from its settings and a short warm-up: ``xling pretrain --dry-run``."""
 
-from __future__ import annotations
-
 import resource
 import statistics
 import time
@@ -28,8 +26,6 @@ def describe(
 
     Args:
         trainer: trainer of the first phase; unusable afterwards.
-        train: settings of the whole run.
-        phases: its phases.
         build: builds a task from the settings of a phase.
 
     The warm-up makes `WARM` + 1 + `TIMED` updates of real batches with ``trainer``.

@@ -1,7 +1,5 @@
 """Output of a running training: ``log.jsonl``, and one estimate of the remaining time."""
 
-from __future__ import annotations
-
 import errno
 import json
 import math
@@ -97,18 +95,15 @@ class Log:
         precision = f"{dtype} ({why})" if not self._precision_written else dtype
         counts |= {"precision": self.precision} if not self._precision_written else {}
         self._precision_written = True
-        counts |= self._of_epoch(trainer.task.dataset("train"))
+        dataset = trainer.task.dataset("train")
+        if dataset.epoch > self._epoch:  # its mixture has not been written yet
+            self._epoch = dataset.epoch
+            drawn = {f"drawn/{name}": n for name, (_, n) in dataset.mixture().items()}
+            counts |= {"epoch": dataset.epoch} | drawn
         self._write({"update": trainer.get_num_updates(), "split": "train", **counts, **losses})
         mfu = f"MFU {used:.1%}, " if most else ""
         rates = f"lr {updates.rate:.2e}, gnorm {counts.get('gnorm', math.nan):.2f}, {rate:,.0f} tokens/s"
         return f"loss {losses.get('loss', math.nan):.3f}, {rates}, {mfu}{precision}"
-
-    def _of_epoch(self, dataset: Any) -> dict[str, Any]:
-        """Return the epoch's number and tokens by language, ``drawn/sw``, if they have not been written yet."""
-        if dataset.epoch <= self._epoch:
-            return {}
-        self._epoch = dataset.epoch
-        return {"epoch": dataset.epoch} | {f"drawn/{name}": n for name, (_, n) in dataset.mixture().items()}
 
     def write_valid(self, trainer: Trainer, losses: dict[str, float], more: dict[str, float]) -> None:
         """Write validation losses and perplexities by objective and language, and the measurements of a `Watch`."""

@@ -1,7 +1,5 @@
 """Reuse of memory in CPU training: freed memory is kept between updates instead of returned to the kernel."""
 
-from __future__ import annotations
-
 import ctypes
 import resource
 from collections.abc import Iterator

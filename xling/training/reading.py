@@ -16,11 +16,11 @@ import torch
 from fairseq.data.iterators import BufferedIterator
 from torch.utils.data import DataLoader
 
+from xling.array_types import Int
 from xling.objectives.dataset import ObjectiveDataset, Stream, collate_or_empty
 
 if TYPE_CHECKING:
     import numpy as np
-    from jaxtyping import Int
 
 AHEAD = 10  # batches that a thread makes ready
 FEW_FILES = 1024  # of a process at once: the tensors of the batches would take several each
@@ -33,11 +33,6 @@ class TrainIterator:
     gets an empty one at the end. So the batches of an update depend only on how many it has in all.
 
     Args:
-        dataset: the dataset; its epoch is set.
-        max_tokens: most real tokens of a batch.
-        epoch: the epoch, from 1.
-        num_shards: number of processes.
-        shard: number of this process.
         workers: loader workers, 0 for a thread of this process.
         used: batches of the epoch that all processes used in an earlier run.
         window: the window from which those are counted off, see `Stream.window`; empty for the start of the epoch.
@@ -135,7 +130,6 @@ class TrainIterator:
                 pass
 
     def _own_batches(self) -> Iterator[Int[np.ndarray, " _"] | list[int]]:
-        """Yield the indices of each batch of this process."""
         rounds = 0
         while self._stream.has_next():
             group: list[Int[np.ndarray, " _"]] = []

@@ -1,7 +1,5 @@
 """Settings of pre-training, which a login node reads without torch; `xling.training.train` executes them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Literal
 

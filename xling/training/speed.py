@@ -4,8 +4,6 @@ It counts matrix products and attention, forward once and backward twice. Recomp
 weights and the objectives' own modules are not counted. Source: Chowdhery et al. 2022, appendix B.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping
 from functools import cache

@@ -6,8 +6,6 @@ beside it, offline unless WANDB_MODE says ``online`` (``wandb sync`` uploads the
 with xling, and neither changes a bit of the result.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import json
@@ -36,8 +34,6 @@ class Tracker(ABC):
         needs: module that has to be installed.
 
     Args:
-        out: output directory of the training, which names the curves.
-        settings: configuration of the training, shown beside them.
         num_updates: updates that a resumed training has already made.
     """
 
@@ -85,9 +81,6 @@ def shown(log: str, out: Path, settings: Any, num_updates: int = 0) -> Iterator[
     """Provide inside the block a function that shows an event: ``update``, ``split`` and numbers by name.
 
     Args:
-        log: the service.
-        out: output directory of the training, which names the curves.
-        settings: configuration of the training, shown beside them.
         num_updates: updates that a resumed training has already made; later ones shown before are discarded.
 
     Raises:

@@ -346,7 +346,6 @@ class Course:
 
 
 def _updates(trainer: Trainer, epoch_itr: Any, batches: Batches) -> Iterator[list[Any]]:
-    """Yield the batches of the current epoch, grouped by update."""
     with signals.busy("next epoch"):
         trainer.begin_epoch(epoch_itr.next_epoch_idx)
         itr = epoch_itr.next_epoch_itr()

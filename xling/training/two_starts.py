@@ -10,20 +10,18 @@ Sources: Ramachandran et al. 2017, section 2.1; Conneau & Lample 2019, section 5
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 
+from xling.array_types import Float
 from xling.core.output.command_result import tell
 from xling.models.files import model_weights
 from xling.models.network.encoder import LMHead
 from xling.models.network.seq2seq import Decoder, Seq2SeqModel
 from xling.static import new_rows
 from xling.text.vocab import vocab_digest
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 OF_SIDES = ("positions", "langs", "norm", "final_norm")
 

@@ -8,8 +8,6 @@ several processes all skip together, since the norm is that of all. A batch that
 ends the run, because the others already wait for its gradients.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +68,6 @@ class Updates:
     """Maker of updates that counts skipped updates and split batches.
 
     Args:
-        trainer: the trainer; batches come from its ``train`` split.
         dump: file for the batches of the last skipped update when training stops.
         limit: number of successive skipped updates that stops training.
 

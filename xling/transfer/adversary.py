@@ -10,11 +10,12 @@ Source: Keung et al. 2019, section 3 (language-adversarial fine-tuning of mBERT)
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
+from xling.array_types import Float
 from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.data.packing import pack, to_device
@@ -28,9 +29,6 @@ from xling.text.files import shards
 from xling.text.vocab import vocab_digest
 from xling.transfer.heads import TaskModel
 from xling.transfer.settings import TuneConfig
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 EOS = 2
 
@@ -54,12 +52,6 @@ def check(directory: Path, checkpoint: Path) -> list[str]:
 
 class Adversary:
     """Text of several languages, a discriminator and its optimiser.
-
-    Args:
-        cfg: settings; its ``adversary`` names the text.
-        model: the model that is fine-tuned.
-        checkpoint: where it comes from.
-        langs: languages of its encoder.
 
     Raises:
         UserError: as `check`.

@@ -8,15 +8,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
+from xling.array_types import Float32
 from xling.core.errors import UserError, unknown
 from xling.core.output import manifest
 from xling.core.output.command_result import tell
-from xling.data.packing import Example, pack
+from xling.data.packing import pack
 from xling.models.files import model_weights
 from xling.models.files.model_folder import TASK, TASK_FILE
 from xling.models.generate.settings import Search
@@ -27,7 +28,7 @@ from xling.static.encoder_files import is_static_encoder
 from xling.text import vocab
 from xling.transfer import tune
 from xling.transfer.checks import check_random_control
-from xling.transfer.encode import BOS, EOS, LabelledRow, encode_pieces
+from xling.transfer.encode import BOS, EOS, LabelledRow, encode_pieces, unlabelled_example
 from xling.transfer.generation.decoder_system import TextGenerator, search_settings
 from xling.transfer.generation.text_to_text import TextToText, as_texts
 from xling.transfer.likelihood import MaskedLM
@@ -37,9 +38,6 @@ from xling.transfer.sentence import SentenceHead, read_head, read_settings
 from xling.transfer.settings import TuneConfig
 from xling.transfer.static_system import StaticBackend, TunedStatic
 from xling.transfer.task import TASKS, Task, TaskShape, check_tuned_for
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32
 
 POOLINGS = ("mean", "cls", "max")
 BATCH_TOKENS = 8192
@@ -97,9 +95,10 @@ class EncoderBackend:
     def fit(
         self, suite: TaskShape, train: Sequence[LabelledRow], dev: Sequence[LabelledRow], lang: str, cfg: Any
     ) -> list[Any]:
-        """Fine-tune one model per epoch.
+        """Fine-tune one model per epoch; ``cfg`` has the fields of `xling.transfer.settings.TuneConfig` that it sets.
 
-        ``cfg`` has the fields of `xling.transfer.settings.TuneConfig` that it sets.
+        Raises:
+            UserError: the model is fine-tuned for another kind of task or other labels.
         """
         title = f"{suite.name}, {self.name}, seed {cfg.seed}"
         task = _task_of(suite)
@@ -110,8 +109,11 @@ class EncoderBackend:
             rows = as_texts(suite, task, train)
             self._text_to_text.check_names()
             return list(self._generator.fit(title, rows, lang, cfg))
-        if not self.seeded:
-            return [self._load_tuned(suite)]
+        if not self.seeded:  # it is not trained again
+            closed_labels = task.closed_labels(suite, [])
+            own = tune.load_tuned(self.ckpt, head=self._head_of(suite, closed_labels))
+            check_tuned_for(self.ckpt, own.model.task.name, own.labels, suite)
+            return [own]
         return [tuned for (tuned,) in self.fit_jointly([suite], [train], lang, cfg, title=title)]
 
     def fit_jointly(
@@ -158,17 +160,6 @@ class EncoderBackend:
     def save(self, heads: Mapping[str, tune.TunedModel], suite: Any, train: Any, out: Path) -> None:
         """Write fine-tuned models over one encoder, by suite, for `load_tuned`."""
         tune.save_heads(heads, out, self.ckpt, list(next(iter(heads.values())).langs))
-
-    def _load_tuned(self, suite: TaskShape) -> tune.TunedModel:
-        """Return the model of `xling finetune`, which is not trained again.
-
-        Raises:
-            UserError: it was made for another kind of task or other labels.
-        """
-        closed_labels = _task_of(suite).closed_labels(suite, [])
-        tuned = tune.load_tuned(self.ckpt, head=self._head_of(suite, closed_labels))
-        check_tuned_for(self.ckpt, tuned.model.task.name, tuned.labels, suite)
-        return tuned
 
     def _head_of(self, suite: TaskShape, closed_labels: Sequence[str]) -> str:
         """Return the head of a suite: that of its name, or the only one of its task and labels; "" if there is one.
@@ -315,20 +306,10 @@ def each_states(
 ) -> Iterator[tuple[int, Float32[torch.Tensor, "_ dim"]]]:
     """Yield the number of each sequence and its states after a layer, float32 (length, D), as batches give them."""
     for batch in tune.batches_by_tokens([len(each) for each in sequences], BATCH_TOKENS):
-        sample = pack([make_example(i, sequences[i], lang) for i in batch])
+        sample = pack([unlabelled_example(i, sequences[i], lang) for i in batch])
         hidden = model.encoder(**sample["net_input"], layer=None if layer == -1 else layer).float()
         lengths = sequence_lengths(sample["net_input"]["runs"])
         yield from zip(sample["id"].tolist(), hidden.split(lengths), strict=True)
-
-
-def make_example(index: int, tokens: list[int], lang: int) -> Example:
-    """Return a sequence that `xling.data.packing.pack` reads."""
-    return {
-        "id": np.array([index]),
-        "tokens": np.array(tokens),
-        "positions": np.arange(len(tokens)),
-        "langs": np.full(len(tokens), lang),
-    }
 
 
 def _pool(states: torch.Tensor, pooling: str) -> torch.Tensor:
@@ -383,15 +364,11 @@ def random_control(cfg: Any) -> EncoderBackend | StaticBackend:
 
 
 def _backend(cfg: Any, name: str, random_init: bool) -> EncoderBackend | StaticBackend:
-    if is_static_encoder(path := _checkpoint(cfg)):
+    if cfg.checkpoint is None:
+        raise UserError("no checkpoint is given", "a directory made by `xling pretrain`", "checkpoint=DIR")
+    if is_static_encoder(path := Path(cfg.checkpoint)):
         return StaticBackend(path, name, random_init)
     if cfg.int8 and cfg.precision != "fp32":
         raise UserError(f"int8=true and precision={cfg.precision}", "one of them", "leave out precision=")
     search = search_settings(cfg.search)
     return EncoderBackend(path, name, random_init, search, cfg.precision, cfg.int8)
-
-
-def _checkpoint(cfg: Any) -> Path:
-    if cfg.checkpoint is None:
-        raise UserError("no checkpoint is given", "a directory made by `xling pretrain`", "checkpoint=DIR")
-    return Path(cfg.checkpoint)

@@ -1,7 +1,5 @@
 """Checks of models and settings that need no torch, made before the stages of this package are imported."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

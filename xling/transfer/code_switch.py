@@ -5,8 +5,6 @@ Words are replaced by dictionary translations in several languages, redrawn ever
 Source: Qin et al. 2020 (CoSDA-ML). Tags follow their words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,11 +35,8 @@ class RowSwitcher:
 
     Args:
         task: task of the rows; if the answer is a place in the text, words cannot be switched.
-        lang: language of the rows.
         dictionaries: language -> file in MUSE's format, from ``lang``.
-        rate: probability that a word is replaced, if a dictionary has it.
         rows: the training rows, to check the direction of the dictionaries on.
-        seed: seed of all draws.
 
     Raises:
         UserError: the task does not allow switching, the rate is out of range, or a dictionary is unreadable
@@ -101,5 +96,4 @@ class RowSwitcher:
 
 
 def _split_words(text: str | Sequence[str]) -> list[str]:
-    """Return the words of a text, or of tokens."""
     return [text[a:b] for a, b in word_spans(text)] if isinstance(text, str) else list(text)

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from xling.array_types import Float32, Int
 from xling.core.errors import unknown
 from xling.text.tokenizers import pre_split
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32, Int
-
     from xling.data.packing import Example
 
 BOS, EOS, UNK = 0, 2, 3
@@ -152,6 +151,16 @@ def target_shares(row: LabelledRow, labels: Sequence[str]) -> Float32[np.ndarray
 def has_probabilities(row: LabelledRow) -> bool:
     """Return whether a teacher gave the row probabilities beside its label."""
     return PROBABILITIES_FIELD in row.fields
+
+
+def unlabelled_example(index: int, tokens: Sequence[int] | Int[np.ndarray, " length"], lang: int) -> Example:
+    """Return a sequence that `xling.data.packing.pack` reads."""
+    return {
+        "id": np.array([index]),
+        "tokens": np.array(tokens),
+        "positions": np.arange(len(tokens)),
+        "langs": np.full(len(tokens), lang),
+    }
 
 
 def make_example(tokens: list[int], chosen: list[int], target: list[int]) -> Example:

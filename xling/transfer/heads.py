@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from xling.array_types import Float, Float32, Int
 from xling.models.network.attention import Attention, SequenceRuns
 from xling.models.network.dropout import dropout
 from xling.models.network.encoder import Encoder
 from xling.transfer.settings import LAST, MIX, PairFeatures, TextFeatures
 from xling.transfer.task import TASKS
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Float32, Int
 
 
 class ScalarMix(nn.Module):
@@ -199,10 +197,6 @@ def log_softmax_by_group(
 ) -> Float[Tensor, "rows columns"]:
     """Compute the log-softmax of each column over the rows of one group.
 
-    Args:
-        logits: (M, K).
-        groups: (M,) int64, the number of each row's group, from 0.
-
     Returns:
         (M, K).
     """
@@ -218,10 +212,6 @@ def summary_features(
     hidden: Float[Tensor, "tokens dim"], runs: SequenceRuns
 ) -> Float[Tensor, " batch 2*dim"]:
     """Return the largest and the mean state of each sequence, specials included.
-
-    Args:
-        hidden: (N, D) states of a packed batch of B sequences.
-        runs: of the batch.
 
     Returns:
         (B, 2 D).
@@ -240,9 +230,7 @@ def match_features(
     """Compute mean states u and v of the two texts of each pair, ``|u - v|`` and ``u * v``.
 
     Args:
-        hidden: (N, D) states of a packed batch of B pairs.
         sides: (N,) 1 and 2 at the tokens of the two texts; an empty text counts as zeros.
-        runs: runs of the batch.
 
     Returns:
         (B, 4 D).
@@ -271,9 +259,7 @@ def unmatched_features(
     words of equal meaning are close in all languages, so are these differences.
 
     Args:
-        hidden: (N, D) states of a packed batch of B pairs.
         sides: (N,) 1 and 2 at the tokens of the two texts; against an empty text nothing is rebuilt.
-        runs: runs of the batch.
 
     Returns:
         (B, 4 D).

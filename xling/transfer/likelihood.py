@@ -8,21 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from xling.array_types import Float64
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.data.packing import pack
 from xling.models.files import model_weights
 from xling.text import vocab
-from xling.transfer.encode import BOS, EOS, LabelledRow, encode_pieces
+from xling.transfer.encode import BOS, EOS, LabelledRow, encode_pieces, unlabelled_example
 from xling.transfer.tune import batches_by_tokens
-
-if TYPE_CHECKING:
-    from jaxtyping import Float64
 
 BATCH_TOKENS = 8192
 
@@ -85,37 +82,18 @@ class MaskedLM:
         scores = np.zeros(len(texts))
         with torch.inference_mode(), Progress(f"likelihood {lang}", len(mask_places), "masks") as progress:
             for batch in batches_by_tokens(lengths, BATCH_TOKENS):
-                batch_places = [mask_places[each] for each in batch]
-                for (i, _), loss in zip(
-                    batch_places, self._masked_losses(sequences, batch_places, lang_index), strict=True
-                ):
-                    scores[i] -= loss
+                examples = []
+                for number in batch:
+                    i, place = mask_places[number]
+                    tokens = np.array(sequences[i])
+                    masked = {"chosen": np.array([place]), "target": tokens[[place]]}
+                    tokens[place] = self.mask_id
+                    examples.append(unlabelled_example(number, tokens, lang_index) | masked)
+                sample = pack(examples)
+                hidden = self.model.encoder(**sample["net_input"])
+                _, losses = self.model.lm_head.loss(hidden[sample["chosen"]], sample["target"])
+                loss_of = dict(zip(sample["id"].tolist(), losses.tolist(), strict=True))
+                for number in batch:
+                    scores[mask_places[number][0]] -= loss_of[number]
                 progress.update(len(batch))
         return scores
-
-    def _masked_losses(
-        self, sequences: Sequence[list[int]], mask_places: Sequence[tuple[int, int]], lang_index: int
-    ) -> list[float]:
-        """Return the negative log-probability of the sub-word at each place (sequence, position), masked alone."""
-        examples: list[dict[str, Any]] = []
-        for number, (i, place) in enumerate(mask_places):
-            tokens = np.array(sequences[i])
-            tokens[place] = self.mask_id
-            positions, langs = np.arange(len(tokens)), np.full(len(tokens), lang_index)
-            examples.append(
-                {"id": np.array([number]), "tokens": tokens, "positions": positions, "langs": langs}
-            )
-        sample = pack(examples)
-        hidden = self.model.encoder(**sample["net_input"])
-        place_numbers: list[int] = sample["id"].tolist()
-        sizes = torch.tensor([len(sequences[mask_places[number][0]]) for number in place_numbers])
-        starts = torch.cumsum(sizes, 0) - sizes
-        masked_positions = starts + torch.tensor([mask_places[number][1] for number in place_numbers])
-        target = torch.tensor(
-            [sequences[mask_places[number][0]][mask_places[number][1]] for number in place_numbers]
-        )
-        _, losses = self.model.lm_head.loss(hidden[masked_positions], target)
-        losses_by_place = np.zeros(len(mask_places))
-        losses_by_place[place_numbers] = losses.numpy()
-        values: list[float] = losses_by_place.tolist()
-        return values

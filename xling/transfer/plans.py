@@ -1,11 +1,9 @@
 """Plans of ``xling finetune mt`` and ``xling umt``, made and checked without torch: training, inputs, test sets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from xling.core import languages
 from xling.core.errors import UserError
@@ -29,41 +27,38 @@ LinePair = tuple[list[str], list[str]]
 TestSets = Mapping[str, Mapping[str, tuple[str, ...]]]
 
 
-def check_mt(cfg: MtConfig) -> None:
-    """Check the settings of ``xling finetune mt`` and what they name.
+@dataclass(frozen=True)
+class TranslationPlan(Generic[TranslationConfig]):
+    """The parts of one of the two stages that the other does not share.
+
+    Attributes:
+        stage: its name, in manifests.
+        inputs: returns the paths that it reads, in the order of the manifest.
+        sets: returns setting -> ``src-tgt`` -> two line-aligned files; those of ``test`` are scored.
+        pretraining: returns the settings of the training that publishes into a folder.
+    """
+
+    stage: str
+    inputs: Callable[[TranslationConfig], list[Path]]
+    sets: Callable[[TranslationConfig], TestSets]
+    pretraining: Callable[[TranslationConfig, Path], PretrainConfig]
+
+
+def check(cfg: MtConfig | UmtConfig) -> None:
+    """Check the settings of a stage and what they name.
 
     Raises:
-        UserError: as `xling.transfer.translation.supervised.run`, or the output is finished and was made with other
-        settings.
+        UserError: as the ``run`` of the stage, or the output is finished and was made with other settings.
     """
     trackers.check(cfg.log)
-    _check_plan(cfg, "finetune mt", list_mt_inputs(cfg), {"test": cfg.test}, plan_mt)
-
-
-def check_umt(cfg: UmtConfig) -> None:
-    """Check the settings of ``xling umt`` and what they name.
-
-    Raises:
-        UserError: as `xling.transfer.translation.unsupervised`, or the output is finished and was made with other
-        settings.
-    """
-    trackers.check(cfg.log)
-    _check_plan(cfg, "umt", list_umt_inputs(cfg), {"oracle": cfg.oracle, "test": cfg.test}, plan_umt)
-
-
-def _check_plan(
-    cfg: TranslationConfig,
-    stage: str,
-    inputs: list[Path],
-    sets: TestSets,
-    plan: Callable[[TranslationConfig, Path], PretrainConfig],
-) -> None:
+    plan = PLANS[type(cfg)]
+    sets = plan.sets(cfg)
     check_files(sets)
-    if manifest.is_finished(Path(cfg.out), stage, replace(cfg, log="none"), inputs):
+    if manifest.is_finished(Path(cfg.out), plan.stage, replace(cfg, log="none"), plan.inputs(cfg)):
         return
     for pair, paths in cfg.test.items():
         read_aligned(pair, Path(paths[0]), Path(paths[1]))
-    training = plan(cfg, Path(cfg.out))
+    training = plan.pretraining(cfg, Path(cfg.out))
     check_langs(sets, training.langs)
     _, phases = phases_of(training, training.train)
     checks.check_settings(training, phases)
@@ -155,6 +150,14 @@ def plan_umt(cfg: UmtConfig, out: Path) -> PretrainConfig:
     if cfg.parallel_data:
         objectives["translation"] = {**length_setting, "data": cfg.parallel_data}
     return replace(_training(cfg, out, objectives, langs, model), mix="sum")
+
+
+PLANS: Mapping[type, TranslationPlan[Any]] = {
+    MtConfig: TranslationPlan("finetune mt", list_mt_inputs, lambda cfg: {"test": cfg.test}, plan_mt),
+    UmtConfig: TranslationPlan(
+        "umt", list_umt_inputs, lambda cfg: {"oracle": cfg.oracle, "test": cfg.test}, plan_umt
+    ),
+}
 
 
 def _training(

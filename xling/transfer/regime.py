@@ -12,8 +12,6 @@ The parts of a model with L layers are numbered from the bottom: 0 the embedding
 the layers, L + 1 the head.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

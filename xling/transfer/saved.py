@@ -1,7 +1,5 @@
 """Saved state of a running fine-tuning beside its output, from which a killed run resumes exactly."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from pathlib import Path

@@ -5,8 +5,6 @@ of all tasks are merged and shuffled). Tasks are drawn by ``size ** alpha``: 1 i
 come more often.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count, islice
 from typing import TypeVar

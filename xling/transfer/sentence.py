@@ -8,18 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from xling.array_types import Float, Shaped
 from xling.core.errors import UserError
 from xling.models.files.model_folder import SENTENCE_FILE
 from xling.models.files.model_weights import check_finite
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Shaped
 
 
 @dataclass(frozen=True)
@@ -53,12 +51,7 @@ class SentenceSettings:
 
 
 class SentenceHead(nn.Module):
-    """The layers that turn the states of a text into its vector.
-
-    Args:
-        settings: what the model declares.
-        dim: width of the encoder.
-    """
+    """The layers that turn the states of a text into its vector."""
 
     def __init__(self, settings: SentenceSettings, dim: int) -> None:
         super().__init__()
@@ -142,8 +135,6 @@ def read_head(directory: Path, dim: int, random_init: bool = False) -> SentenceH
     """Read what a model declares about its sentence vectors; None if it declares nothing.
 
     Args:
-        directory: of a published model.
-        dim: width of its encoder.
         random_init: keep fresh weights, for the control.
 
     Raises:

@@ -1,7 +1,5 @@
 """Settings of the stages of this package, in a separate module because they load without torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -10,9 +8,9 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.parts import Workspace
-from xling.core.settings import config
+from xling.core.settings import config, ranges
 from xling.core.settings.codes import Lang, ObjectiveSettings, Pair
-from xling.core.settings.ranges import COUNT, ranged
+from xling.core.settings.ranges import COUNT, NOT_NEGATIVE, POSITIVE, SEQUENCE, SHARE, Range, ranged
 from xling.models.generate.settings import Search
 from xling.models.shape import ModelConfig
 from xling.text.files import corpus_reader
@@ -79,27 +77,27 @@ class TuningSettings:
     lr: float = 5e-4
     epochs: int = ranged(5, COUNT)
     batch_rows: int = ranged(32, COUNT)
-    max_length: int = 128
+    max_length: int = ranged(128, SEQUENCE)
     method: Literal["plain", "r3f", "self_distillation", "ewc"] = "plain"
-    strength: float = 1.0
-    teacher_steps: int = 1
+    strength: float = ranged(1.0, POSITIVE)
+    teacher_steps: int = ranged(1, COUNT)
     old_text: str = ""
-    old_rows: int = 200
+    old_rows: int = ranged(200, COUNT)
     freeze_embeddings: bool = False
-    freeze_layers: int = 0
+    freeze_layers: int = ranged(0, Range(least=0, words="a whole number from 0"))
     pair_features: PairFeatures = "cls"
     text_features: TextFeatures = "cls"
-    label_smoothing: float = 0.0
+    label_smoothing: float = ranged(0.0, SHARE)
     switch: dict[Lang, str] = field(default_factory=dict)
     switch_rate: float = 0.5
     freeze: Literal["none", "encoder", "decoder"] = "none"
     layers: str = LAST
-    layer_decay: float = 1.0
+    layer_decay: float = ranged(1.0, Range(above=0, most=1, words="above 0, at most 1"))
     unfreeze_epochs: float = 0.0
-    l2_start: float = 0.0
-    task_adapter: int = 0
+    l2_start: float = ranged(0.0, NOT_NEGATIVE)
+    task_adapter: int = ranged(0, Range(least=0, words="a width from 1, or 0 for none"))
     adversary: str = ""
-    adversary_reversal: float = 0.1
+    adversary_reversal: float = ranged(0.1, NOT_NEGATIVE)
     adversary_form: Literal["classes", "wgan"] = "classes"
 
 
@@ -130,20 +128,9 @@ def check_tuning_settings(cfg: Any) -> None:
     Raises:
         UserError: naming such a setting.
     """
-    if not 0 < cfg.layer_decay <= 1:
-        raise UserError(f"fit.layer_decay={cfg.layer_decay}", "above 0, at most 1")
+    ranges.check(cfg, "fit.")
     if not 0 <= cfg.unfreeze_epochs <= cfg.epochs:
         raise UserError(f"fit.unfreeze_epochs={cfg.unfreeze_epochs}", f"0 to fit.epochs={cfg.epochs}")
-    if cfg.freeze_layers < 0:
-        raise UserError(f"fit.freeze_layers={cfg.freeze_layers}", "a whole number from 0")
-    if not 0 <= cfg.l2_start < float("inf"):
-        raise UserError(f"fit.l2_start={cfg.l2_start}", "a number from 0")
-    if not 0 <= cfg.label_smoothing < 1:
-        raise UserError(f"fit.label_smoothing={cfg.label_smoothing}", "0 to below 1, for example 0.1")
-    if not 0 <= cfg.adversary_reversal < float("inf"):
-        raise UserError(f"fit.adversary_reversal={cfg.adversary_reversal}", "a number from 0")
-    if cfg.task_adapter < 0:
-        raise UserError(f"fit.task_adapter={cfg.task_adapter}", "a width from 1, or 0 for none")
     if cfg.task_adapter and (cfg.unfreeze_epochs or cfg.l2_start):
         raise UserError(
             "fit.task_adapter with fit.unfreeze_epochs or fit.l2_start",
@@ -338,8 +325,8 @@ class FitConfig:
     """
 
     lr: float = 1e-4
-    epochs: int = 5
-    batch_rows: int = 32
+    epochs: int = ranged(5, COUNT)
+    batch_rows: int = ranged(32, COUNT)
     warmup: float = 0.1
     label_smoothing: float = 0.1
     weight_decay: float = 0.01

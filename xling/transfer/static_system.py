@@ -11,12 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from xling.array_types import Float32, Int64
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import tell
@@ -49,9 +50,6 @@ from xling.transfer.tasks.classify import Classify
 from xling.transfer.tasks.intent_slots import INTENT_PREFIX, IntentSlots
 from xling.transfer.tasks.pair import Pair
 from xling.transfer.tasks.tag import Tag
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Int64
 
 INVERSE_REGULARISATIONS = (0.5, 1.0, 2.0)
 """Strengths of logistic regression: each gives a checkpoint, and the source language's dev rows choose one. None is

@@ -9,8 +9,6 @@ Adapters: MAD-X (Pfeiffer et al. 2020), section 3.2. With a frozen body, adapter
 then a task adapter on top of those of L1 (``fit.task_adapter``). Here those of L2 replace those of L1.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -117,7 +115,6 @@ def _replace_adapters(encoder: Encoder, source: Path, vocabulary: Path, task: Pa
 
 
 def _adapter_weights(encoder: Encoder) -> dict[str, Any]:
-    """Return the weights of the language adapters, including invertible ones."""
     task = f".adapters.{adapters.TASK_ADAPTER}."
     return {k: v for k, v in encoder.state_dict().items() if adapters.is_adapter(k) and task not in k}
 

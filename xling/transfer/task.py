@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from torch import Tensor
 
+from xling.array_types import Float, Int
 from xling.core.errors import UserError
 from xling.core.registry import Registry
 from xling.data.packing import Example
 from xling.transfer.encode import LabelledRow
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 ScoredWindows: TypeAlias = Sequence[tuple[Example, np.ndarray]]
 """The examples of a row in order, each with its logits (M, K)."""
@@ -77,9 +75,6 @@ class Task:
         """Encode a row as examples: several windows if a text is too long, or one example per alternative.
 
         Args:
-            processor: SentencePiece model.
-            row: the row.
-            labels: closed list of labels.
             max_length: sub-tokens of one sequence, specials included.
             labelled: read the row's label; without, a row may have one that is not in ``labels``.
 

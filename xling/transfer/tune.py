@@ -4,8 +4,6 @@ It uses AdamW, linear warm-up and decay, and batches by length without padding, 
 evaluation, not this module, chooses the checkpoint among the epochs.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -146,20 +144,16 @@ class TaskRows(NamedTuple):
     rows: Sequence[LabelledRow]
 
 
-def fine_tune(
-    ckpt: Path, task: str, labels: Sequence[str], train: Sequence[LabelledRow], cfg: TuneConfig, lang: str = "en",
+def fine_tune_jointly(
+    ckpt: Path, tasks: Sequence[TaskRows], cfg: TuneConfig, alpha: float = 1.0, lang: str = "en",
     title: str = "fine-tune", on_update: OnUpdate | None = None, saved_states: SavedStates | None = None,
-) -> list[TunedModel]:  # fmt: skip
-    """Fine-tune a published checkpoint and return one model per epoch, the last epoch last.
+) -> list[list[TunedModel]]:  # fmt: skip
+    """Fine-tune a published body under a head for each task; return one model a task for each epoch, with one encoder.
 
     Args:
-        ckpt: directory of `xling pretrain`, or of `xling finetune`, whose body is kept under a new head.
-        task: name in `xling.transfer.task.TASKS`.
-        labels: closed list of labels.
-        train: training rows.
-        cfg: settings.
+        ckpt: directory of `xling pretrain`, or of `xling finetune`, whose body is kept under new heads.
+        alpha: exponent of the sampling of tasks by their rows, see `xling.transfer.schedule`.
         lang: language of the rows, for models with language embeddings.
-        title: name on the progress bar.
         on_update: called after every update with its number, the epoch from 0, and the loss; also for the earlier
             updates of a resumed run.
         saved_states: where the state is saved, so that a killed run can resume.
@@ -169,23 +163,6 @@ def fine_tune(
         UserError: no checkpoint, no training rows, an unknown label, a loss that is not finite, or
             dictionaries that `Switcher` rejects.
     """
-    tasks = [TaskRows(task, labels, train)]
-    epochs = fine_tune_jointly(ckpt, tasks, cfg, 1.0, lang, title, on_update, saved_states)
-    return [tuned for (tuned,) in epochs]
-
-
-def fine_tune_jointly(
-    ckpt: Path, tasks: Sequence[TaskRows], cfg: TuneConfig, alpha: float = 1.0, lang: str = "en",
-    title: str = "fine-tune", on_update: OnUpdate | None = None, saved_states: SavedStates | None = None,
-) -> list[list[TunedModel]]:  # fmt: skip
-    """Fine-tune one body under a head for each task; return for each epoch one model a task, with one encoder.
-
-    ``alpha`` is the exponent of the sampling of tasks by their rows, see `xling.transfer.several_tasks`; the other
-    arguments and errors are those of `fine_tune`.
-    """
-    for name, minimum in (("epochs", 1), ("batch_rows", 1), ("max_length", 8)):
-        if getattr(cfg, name) < minimum:
-            raise UserError(f"{name}={getattr(cfg, name)}", f"a whole number from {minimum}")
     check_tuning_settings(cfg)
     torch.manual_seed(cfg.seed)
     published, langs = model_weights.load_body(ckpt, cfg.dropout, cfg.random_init)
@@ -198,7 +175,12 @@ def fine_tune_jointly(
     processor = vocab.load_processor(ckpt)
     parts = []
     for each in tasks:
-        model = _new_head(encoder, each, cfg)
+        features = cfg.text_features if TASKS[each.task].one_text else cfg.pair_features
+        model = TaskModel(
+            encoder, each.task, each.labels, cfg.dropout, features, cfg.label_smoothing, cfg.layers
+        )
+        model = model.to("cuda" if torch.cuda.is_available() else "cpu", working_dtype(cfg.precision))
+        regime.check_head(cfg, model)
         tuned = TunedModel(model, processor, max_length, lang_index, tuple(langs))
         switcher = (
             RowSwitcher(model.task, lang, cfg.switch, cfg.switch_rate, each.rows, cfg.seed)
@@ -222,15 +204,6 @@ def fine_tune_jointly(
         Start(ckpt, lang, cfg, models, training.optimizer.encoder_masters)
     )
     return _train(training)
-
-
-def _new_head(encoder: Encoder, task: TaskRows, cfg: TuneConfig) -> TaskModel:
-    """Return a model of an encoder with a fresh head, after checking that the head can follow the settings."""
-    features = cfg.text_features if TASKS[task.task].one_text else cfg.pair_features
-    model = TaskModel(encoder, task.task, task.labels, cfg.dropout, features, cfg.label_smoothing, cfg.layers)
-    model = model.to("cuda" if torch.cuda.is_available() else "cpu", working_dtype(cfg.precision))
-    regime.check_head(cfg, model)
-    return model
 
 
 @dataclass
@@ -274,13 +247,12 @@ class _Training:
             part.units = _training_units(part.tuned, part.switcher(part.rows, epoch), self.title)
         yield from ((0, batch) for batch in epoch_batches(part.units, self.cfg, epoch))
 
-    def end_epoch(self) -> None:
-        """Keep a copy of the models."""
+    def end_epoch(self, weights: dict[str, Any] | None = None) -> None:
+        """Keep a copy of the models, or the models of these weights."""
         models = copy.deepcopy(self.models).requires_grad_(False).eval()
-        self.epoch_models.append(self._with(models))
-
-    def _with(self, models: Any) -> list[TunedModel]:
-        return [replace(part.tuned, model=model) for part, model in zip(self.parts, models, strict=True)]
+        if weights is not None:
+            models.load_state_dict(weights)
+        self.epoch_models.append([replace(p.tuned, model=m) for p, m in zip(self.parts, models, strict=True)])  # type: ignore[arg-type]
 
     def save(self, epoch: int, step: int) -> None:
         """Write the state after ``step`` updates of ``epoch``, if states are saved."""
@@ -298,9 +270,7 @@ class _Training:
             return 0
         state, weights = saved
         for each in weights:
-            models = copy.deepcopy(self.models).requires_grad_(False).eval()
-            models.load_state_dict(each)
-            self.epoch_models.append(self._with(models))
+            self.end_epoch(each)
         self.models.load_state_dict(state["model"])
         self.optimizer.optimizer.load_state_dict(state["optimizer"])
         self.strategy.restore(state["strategy"])

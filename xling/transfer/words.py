@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from xling.array_types import Float32
 from xling.models.files import model_weights
 from xling.models.network.encoder import working_dtype
 from xling.static.encoder_files import is_static_encoder
@@ -16,9 +16,6 @@ from xling.text import vocab
 from xling.transfer.backend import EncoderBackend, check_layer, each_states
 from xling.transfer.encode import BOS, EOS, encode_words
 from xling.transfer.static_system import StaticBackend
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32
 
 
 class CheckpointEncoder:
@@ -51,9 +48,6 @@ def word_vectors(
     """Compute contextual word vectors: the mean of each word's sub-word states.
 
     Args:
-        ckpt: directory of `xling pretrain`.
-        sentences: words of each sentence.
-        lang: their language, for models with language embeddings.
         layer: number of layers, 0 for the input embeddings, -1 for the last.
         random_init: take fresh weights of the same shape: the control.
 
@@ -76,7 +70,9 @@ def word_vectors(
     vectors = [np.zeros((len(words), model.cfg.dim), dtype=np.float32) for words in sentences]
     with torch.inference_mode():
         for index, states in each_states(model, tokens, lang_index, layer):
-            _write_means(vectors[index], states[1:-1].numpy(), word_of_piece[index])
+            words_of_states = np.array(word_of_piece[index], dtype=np.int64)
+            np.add.at(vectors[index], words_of_states, states[1:-1].numpy())
+            vectors[index] /= np.bincount(words_of_states, minlength=len(vectors[index])).clip(1)[:, None]
     return vectors
 
 
@@ -91,13 +87,3 @@ def _split_to_pieces(
         tokens += word_pieces
         word_of_piece += [number] * len(word_pieces)
     return [*tokens, EOS], word_of_piece
-
-
-def _write_means(vectors: np.ndarray, states: np.ndarray, word_of_piece: list[int]) -> None:
-    counts = (
-        np.bincount(word_of_piece, minlength=len(vectors))
-        if word_of_piece
-        else np.zeros(len(vectors), np.int64)
-    )
-    np.add.at(vectors, np.array(word_of_piece, dtype=np.int64), states)
-    vectors /= np.maximum(counts, 1)[:, None]

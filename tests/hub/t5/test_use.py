@@ -10,6 +10,7 @@ import torch
 
 from tests.hub.conftest import LABELS, ROWS
 from tests.hub.test_mbart import LINES, ours
+from tests.tuning import fine_tune
 from xling import cli
 from xling.core.errors import UserError
 from xling.core.output import manifest
@@ -74,7 +75,7 @@ def test_every_recipe_goes_on_from_it(
 def test_its_encoder_is_evaluated_and_fine_tuned(imported: Path, tmp_path: Path, kind: str) -> None:
     """As any encoder here; XLM-R's classes have no place for it."""
     cfg = TuneConfig(epochs=1, lr=1e-3, batch_rows=2, max_length=64, precision="fp32")
-    tuned = tune.fine_tune(imported, kind, LABELS, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
+    tuned = fine_tune(imported, kind, LABELS, ROWS[kind], cfg)[-1]  # type: ignore[arg-type]
     with manifest.publish(tmp_path / "task", "finetune", cfg, [imported]) as made:
         tune.save_tuned(tuned, made.path, imported, ["en"])
     assert tune.load_tuned(tmp_path / "task").predict(ROWS[kind]) == tuned.predict(ROWS[kind])

@@ -302,11 +302,11 @@ def tracer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     from torch._dynamo.utils import counters
 
     monkeypatch.setattr(encoder_module, "COMPILE_BACKEND", "aot_eager")
-    encoder_module._compiled_layer.cache_clear()
+    encoder_module.compile_function.cache_clear()
     torch._dynamo.reset()
     counters.clear()
     yield counters
-    encoder_module._compiled_layer.cache_clear()
+    encoder_module.compile_function.cache_clear()
     torch._dynamo.reset()  # graphs hold their layers
 
 
@@ -364,7 +364,7 @@ def test_a_whole_layer_with_flash_attention_is_one_graph(
     "ignore:The .grad attribute of a Tensor that is not a leaf", "ignore::DeprecationWarning"
 )
 def test_a_layer_compiled_to_code_of_the_processor_computes_the_same() -> None:
-    encoder_module._compiled_layer.cache_clear()
+    encoder_module.compile_function.cache_clear()
     torch._dynamo.reset()
     model, compiled = pair_of(layers=1, positions="rope", ffn="geglu")
     for lengths in ([9, 9, 4], [14, 14]):

@@ -1,7 +1,5 @@
 """A blank beside the sign of a setting, which a shell hands on as two or three words."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Sequence

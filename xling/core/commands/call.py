@@ -1,7 +1,5 @@
 """Stages called from Python with settings as values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

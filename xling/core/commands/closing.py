@@ -1,7 +1,5 @@
 """The closing line of a command: what was made, where, how long it took, and the next command."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from shlex import quote
@@ -58,10 +56,7 @@ def closing_line(stage: str, cfg: Any, before: bytes, seconds: float, following:
     """Return the closing line of a stage; empty for one that has published nothing.
 
     Args:
-        stage: name of the stage.
-        cfg: its settings.
         before: `state_of` the output before the run.
-        seconds: how long it ran.
         following: the next command, where it is not that of the stage.
     """
     given = getattr(cfg, "out", ""), getattr(cfg, "lang", "")

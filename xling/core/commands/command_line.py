@@ -1,7 +1,5 @@
 """Rebuild the command line for a stage's settings; `config.load` reads it back to the same settings."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping
@@ -27,7 +25,7 @@ def command_words(stage: str, settings: Mapping[str, Any], out: str) -> list[str
     cls = load(STAGES[stage].config)
     if "out" in {f.name for f in dataclasses.fields(cls)} and settings.get("out") in (None, "."):
         settings = {**settings, "out": out}
-    changed_words = list(overrides(settings, _defaults(cls)))
+    changed_words = list(overrides(settings, config.defaults(cls)))
     try:
         rebuilt = config.to_dict(config.load(cls, overrides=changed_words))
         if all(rebuilt.get(name) == value for name, value in settings.items()):
@@ -65,14 +63,3 @@ def _format_scalar(value: Any) -> str:
     if value is None:
         return "null"
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _defaults(cls: Any) -> dict[str, Any]:
-    """Return the defaults of a configuration and of its nested parts, without required settings."""
-    defaults = {}
-    for item in dataclasses.fields(cls):
-        if item.default is not dataclasses.MISSING:
-            defaults[item.name] = config.to_dict(item.default)
-        elif item.default_factory is not dataclasses.MISSING:
-            defaults[item.name] = config.to_dict(item.default_factory())
-    return defaults

@@ -1,7 +1,5 @@
 """Optional packages: the extra of this distribution that brings each one, and the error if one is missing."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 
 from xling.core.errors import UserError
@@ -21,13 +19,7 @@ EXTRAS = {
 
 
 def missing_package_error(package: str, needed_by: str, extra: str) -> UserError:
-    """Build the error for a package that is not installed.
-
-    Args:
-        package: the name that is imported.
-        needed_by: the command or the part that needs it.
-        extra: the extra that brings it.
-    """
+    """Build the error for a package that is not installed."""
     return UserError(
         f"{package} is not installed, and {needed_by} needs it", fix=f"pip install 'xling[{extra}]'"
     )

@@ -1,7 +1,5 @@
 """Texts of ``--help``, ``xling recipes`` and ``xling schema``, generated from stages, settings and recipes."""
 
-from __future__ import annotations
-
 import inspect
 import itertools
 import json
@@ -108,7 +106,6 @@ def _key_lines(key: schema.Key) -> Iterator[str]:
 
 
 def _objective_lines() -> Iterator[str]:
-    """List the settings of every objective; settings common to all objectives are listed once."""
     common_keys: set[str] = set()
     for name, keys in schema.objectives().items():
         yield f"objectives.{name}:"

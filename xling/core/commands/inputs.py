@@ -1,7 +1,5 @@
 """Check a stage's inputs before heavy imports, and import models from the Hugging Face Hub."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import errno
@@ -199,11 +197,6 @@ def import_hub_inputs(path_settings: str, cfg: Any, load: Callable[[str], Any]) 
     """Replace every input ``hf:NAME_OR_FOLDER`` in the settings by the directory of the imported model.
 
     So are those of ``checkpoints``, also ``NAME=hf:NAME_OR_FOLDER`` and a folder of sentence-transformers.
-
-    Args:
-        path_settings: as in `check_inputs_exist`.
-        cfg: the settings, a dataclass.
-        load: imports ``module:attribute``.
 
     Raises:
         UserError: the model does not exist or cannot be imported.

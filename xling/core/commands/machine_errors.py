@@ -1,7 +1,5 @@
 """Errors of the machine: a full disk, missing memory, too few open files, a variable; each as one line with a fix."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -1,7 +1,5 @@
 """Answers to a misspelt word after a command: they name the nearest word that the command knows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

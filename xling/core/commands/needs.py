@@ -1,7 +1,5 @@
 """Inputs of the steps of a pipeline: checked before the first one runs, and shown by ``xling run NAME --dry-run``."""
 
-from __future__ import annotations
-
 import dataclasses
 import glob
 import json
@@ -210,6 +208,5 @@ def outline(pipeline: Pipeline, configs: Mapping[str, Any]) -> Answer:
 
 
 def _minutes(cfg: Any) -> float:
-    """Return the minutes of training that settings ask for, or 0."""
     minutes = getattr(cfg, "minutes", 0)
     return float(minutes) if isinstance(minutes, (int, float)) and not getattr(cfg, "updates", 0) else 0.0

@@ -1,7 +1,5 @@
 """Running the steps of a pipeline on this machine, several at a time where none of them needs another."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -29,8 +27,6 @@ def run_steps(
     running end first.
 
     Args:
-        pipeline: steps and what each needs.
-        configs: resolved settings of each step.
         steps_at_once: processes.
         num_workers: processes for the parts of one stage, as for `run_local`; None is 1 for steps that run at once.
 
@@ -99,7 +95,6 @@ def _ready_steps(pipeline: Pipeline, finished: set[str], running: Any) -> list[s
 def _run_timed(
     run_stage: Callable[[str, Any, int | None], Any], stage: str, cfg: Any, num_workers: int | None
 ) -> tuple[Any, tuple[float, float]]:
-    """Return the result of a stage, and the seconds that it took: on the clock, and of processor time."""
     clock_start, cpu_start = time.monotonic(), sum(os.times()[:4])
     result = run_stage(stage, cfg, num_workers)
     return result, (time.monotonic() - clock_start, sum(os.times()[:4]) - cpu_start)

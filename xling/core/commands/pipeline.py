@@ -21,8 +21,6 @@ Overrides are ``name=value`` for a variable, ``step.key=value`` for a setting of
 for which a file runs, once for each combination. ``next: COMMAND`` is shown at the end of a run without a sweep.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

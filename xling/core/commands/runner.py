@@ -5,8 +5,6 @@ phase with one part. A corpus stage has several phases. The parts of one phase a
 (array elements), and a phase starts when every part of the phase before it has ended (a barrier).
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time
@@ -104,7 +102,6 @@ def _run_phases(stage: Stage, cfg: Any, num_workers: int | None) -> Any:
 
 
 def _part_results(stage: Stage, cfg: Any, phase: Phase, num_workers: int | None) -> Iterator[Any]:
-    """Yield the result of each part of a phase, in order."""
     name, left = stage.name, list(range(phase.num_parts))
     if num_workers is None:
         started_at = time.monotonic()

@@ -1,7 +1,5 @@
 """The parts of a command of the pipeline: its phases, and the names of what carries them out."""
 
-from __future__ import annotations
-
 import importlib
 import signal
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The table of commands: names of modules as text, so that `xling --help` and a pool worker import nothing heavy."""
 
-from __future__ import annotations
-
 import tomllib
 from importlib.resources import files
 

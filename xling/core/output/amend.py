@@ -1,7 +1,5 @@
 """Files of a finished output that a later command writes again, such as a card to which it adds a section."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

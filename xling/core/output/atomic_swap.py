@@ -6,8 +6,6 @@ only then the old one is deleted. A process that is killed between the two renam
 the next one that looks at the output puts the new one into place (`restore`).
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket
@@ -44,8 +42,6 @@ def swap(new: Path, out: Path, keep_old: bool) -> Path | None:
     """Rename the complete folder ``new`` to ``out``; the folder that was there is deleted last.
 
     Args:
-        new: a folder with a manifest.
-        out: its final path.
         keep_old: keep the old folder as ``OUT.damaged`` instead of deleting it.
 
     Returns:

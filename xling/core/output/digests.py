@@ -8,8 +8,6 @@ The memory lies in ``XLING_CACHE`` or ~/.cache/xling, in up to 256 text files wi
 with its own checksum; a line that does not match it is ignored. So a lost or damaged memory costs time alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -94,17 +94,13 @@ class Workspace:
                     if path.is_file()
                 }
             sealed.write_json(temporary / FACTS, resource_use)
-            self._install(temporary, target)
+            try:
+                temporary.rename(target)
+            except OSError:
+                if not target.is_dir():  # else a second worker was given the same part and finished first
+                    raise
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-
-    @staticmethod
-    def _install(temporary: Path, target: Path) -> None:
-        try:
-            temporary.rename(target)
-        except OSError:
-            if not target.is_dir():  # else a second worker was given the same part and finished first
-                raise
 
     def resource_use(self) -> dict[str, dict[str, float]]:
         """Return wall and processor seconds of all parts together and the largest memory, by phase."""

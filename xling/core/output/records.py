@@ -4,8 +4,6 @@ A damaged line loses only that line: it is skipped and reported once on standard
 always written on a line of its own.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -4,8 +4,6 @@ Two runs make the same output if their settings and the contents of their inputs
 path, the location of a folder, and the version of xling do not matter.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import fnmatch
 import hashlib
@@ -13,6 +11,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from xling.core.settings import config
 
 NO_EFFECT = "no_effect"
 NO_EFFECT_METADATA = {NO_EFFECT: True}
@@ -48,7 +48,7 @@ def differences(
         path: next((d for d in digests if d in recorded_digests), "new")
         for path, digests in planned[1].items()
     }
-    defaults = dict(_defaults(cfg)) if dataclasses.is_dataclass(cfg) else {}
+    defaults = _flatten(config.defaults(cfg)) if dataclasses.is_dataclass(cfg) else {}
     ignored = set(_keys_without_effect(cfg))
     changed = []
     for key in dict.fromkeys((*old, *new)):
@@ -58,17 +58,11 @@ def differences(
         if _replace_paths(old_value, finished[1]) != _replace_paths(new_value, digest_by_path):
             changed.append(f"{key}={_format_value(old_value)}, now {_format_value(new_value)}")
     if not same_inputs:
-        changed += _changed_inputs(finished[1], planned[1])
+        changed_paths = [path for path, digests in planned[1].items() if recorded_digests.isdisjoint(digests)]
+        changed += [f"{path} has other content" for path in changed_paths]
+        if not changed_paths:
+            changed.append(f"{len(recorded)} inputs, now {len(given)}, or in another order")
     return changed
-
-
-def _changed_inputs(recorded: Mapping[str, str], current: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Yield each input with changed content, or one sentence if only the number or order of inputs differs."""
-    recorded_digests = set(recorded.values())
-    changed_paths = [path for path, digests in current.items() if recorded_digests.isdisjoint(digests)]
-    yield from (f"{path} has other content" for path in changed_paths)
-    if not changed_paths:
-        yield f"{len(recorded)} inputs, now {len(current)}, or in another order"
 
 
 def _flatten(value: Any, prefix: str = "") -> dict[str, Any]:
@@ -103,19 +97,6 @@ def _digest_of_path(text: str, digests: Mapping[str, str]) -> str:
         if name == path or name.startswith(f"{path}/") or fnmatch.fnmatch(name, text)
     ]
     return hashlib.sha256("\n".join(matching).encode()).hexdigest() if matching else ""
-
-
-def _defaults(cfg: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the default of every setting under its dotted key, as plain values."""
-    from xling.core.settings.config import to_dict
-
-    for item in dataclasses.fields(cfg):
-        key = f"{prefix}{item.name}"
-        default = item.default
-        if item.default_factory is not dataclasses.MISSING:
-            default = item.default_factory()
-        if default is not dataclasses.MISSING:
-            yield from _flatten(to_dict(default), key).items()
 
 
 def _keys_without_effect(cfg: Any, prefix: str = "") -> Iterator[str]:

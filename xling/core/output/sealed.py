@@ -4,8 +4,6 @@ They are caches and states of work in progress. A bit that is turned in one of t
 Readers of ``.npy`` and of torch's files pass over what stands behind their content.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Identity of the running code: version, digest of the source files, and commit if there is a repository."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import os

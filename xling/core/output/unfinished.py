@@ -1,7 +1,5 @@
 """Unfinished outputs: what an interrupted training left beside its ``out=``, made with other settings or data."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -18,8 +16,6 @@ def refuse(state: Path, folder: Path, changed: str = "") -> OtherSettingsError:
     """Build the error for a saved state of other settings.
 
     Args:
-        state: the file.
-        folder: the folder of the unfinished training.
         changed: what differs; empty where that is not known.
     """
     what = f": {changed}" if changed else ""

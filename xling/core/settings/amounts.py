@@ -1,7 +1,5 @@
 """Amounts of bytes and of time as people write them: ``20GB``, ``90m``."""
 
-from __future__ import annotations
-
 import re
 
 from xling.core.errors import UserError
@@ -21,10 +19,6 @@ def num_bytes(text: str) -> int | None:
 
 def num_seconds(name: str, text: str) -> float:
     """Return the seconds of ``90m``, ``2h`` or ``45s``; 0 for "".
-
-    Args:
-        name: of the setting.
-        text: its value.
 
     Raises:
         UserError: not a time above 0.

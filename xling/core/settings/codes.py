@@ -4,8 +4,6 @@ A setting declares it by its type: ``lang: Lang``, ``langs: tuple[Lang, ...]``, 
 the table does not have stay as they are, and the command that uses them says so.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Annotated, TypeAlias
 

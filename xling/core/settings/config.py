@@ -4,8 +4,6 @@ Scalars are read as text and converted by the dataclass's type, so that a langua
 and ``1e-4`` becomes a number. A recipe may hold ``scales: {tiny: {...}}``; ``scale=tiny`` lays that over it.
 """
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import functools
@@ -241,6 +239,17 @@ def to_dict(cfg: Any) -> Any:
     return str(cfg) if isinstance(cfg, Path) else cfg
 
 
+def defaults(cls: Any) -> dict[str, Any]:
+    """Return the defaults of a configuration and of its nested parts as plain values, without required settings."""
+    values_by_name = {}
+    for item in dataclasses.fields(cls):
+        if item.default is not dataclasses.MISSING:
+            values_by_name[item.name] = to_dict(item.default)
+        elif item.default_factory is not dataclasses.MISSING:
+            values_by_name[item.name] = to_dict(item.default_factory())
+    return values_by_name
+
+
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Merge ``over`` into a copy of ``base`` recursively; values of ``over`` win."""
     merged = dict(base)
@@ -251,7 +260,6 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
-    """Convert ``value`` to type ``kind``; ``key`` is its dotted name for messages."""
     if kind is Any:
         return value
     origin, args = get_origin(kind), get_args(kind)
@@ -293,7 +301,10 @@ def _convert(kind: Any, value: Any, key: str, where: str) -> Any:
     if kind is int and isinstance(value, (bool, float)):  # int() would round it silently
         raise _wrong_type(kind, value, key, where)
     try:
-        converted = kind(float(value) if _is_whole(kind, value) else value)  # 1e6 is a whole number
+        is_whole = (
+            kind is int and isinstance(value, str) and "e" in value.lower() and float(value).is_integer()
+        )
+        converted = kind(float(value) if is_whole else value)  # 1e6 is a whole number
     except (ValueError, OverflowError):
         raise _wrong_type(kind, value, key, where) from None
     if converted != converted:  # NaN passes range comparisons
@@ -328,11 +339,6 @@ def _convert_mapping(args: tuple[Any, ...], value: Mapping[str, Any], key: str, 
 
 def _wrong_type(kind: Any, value: Any, key: str, where: str) -> UserError:
     return UserError(f"{where}: {key}={value!r}", f"a value of type {getattr(kind, '__name__', kind)}")
-
-
-def _is_whole(kind: Any, value: Any) -> bool:
-    """Return whether a whole number is written like ``1e6``."""
-    return kind is int and isinstance(value, str) and "e" in value.lower() and float(value).is_integer()
 
 
 @functools.cache

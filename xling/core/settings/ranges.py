@@ -1,7 +1,5 @@
 """Ranges of settings: declared beside the default of each setting and checked in one place."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields

@@ -1,7 +1,5 @@
 """The notation of every schedule: ``UPDATE:VALUE,...``, linear between its points and constant outside of them."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from itertools import pairwise

@@ -4,8 +4,6 @@ The annotation gives a setting's type, default and choices; the field's metadata
 (`xling.core.settings.ranges`); the ``Attributes:`` section of the class's docstring gives its description.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import inspect

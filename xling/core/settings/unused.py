@@ -4,8 +4,6 @@
 that it was given.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple

@@ -9,16 +9,13 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from xling.array_types import Float
 from xling.core import signals
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 SUM_TIMEOUT_S = 120.0
 SIZE = 512

@@ -20,13 +20,13 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from xling.array_types import Float, Float32, Shaped
 from xling.core import launch, signals
 from xling.core.errors import UserError
 from xling.core.output.command_result import tell
 from xling.models.distributed import health_check
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Float32, Shaped
     from torch.distributed.tensor import DTensor
 
 FORWARD = ("project",)

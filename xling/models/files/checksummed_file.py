@@ -1,7 +1,5 @@
 """Files with a SHA-256 beside them, so that damaged or unfinished ones are recognised when they are read."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """Published model files, read without torch; `xling.models.files.model_weights` reads their weights."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import pickle
@@ -210,13 +208,7 @@ def check_vocabulary(expected: str, vocab_dir: Path, what: Path) -> None:
 
 
 def check_settings(mine: Any, theirs: Any, both_have_decoder: bool, directory: Path) -> None:
-    """Reject settings under which the weights to start from would have matching shapes but another meaning.
-
-    Args:
-        mine, theirs: the settings of the new model, and of the published one.
-        both_have_decoder: whether both have a decoder.
-        directory: directory of the published one.
-    """
+    """Reject settings under which the weights to start from would have matching shapes but another meaning."""
     for name in names(only=(None, DECODER) if both_have_decoder else (None,), same=True):
         if (ours := getattr(mine, name)) != (other := getattr(theirs, name)):
             raise UserError(

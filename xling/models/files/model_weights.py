@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
+from xling.array_types import Shaped
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.settings.config import from_dict
@@ -38,9 +39,6 @@ from xling.models.network.seq2seq import Seq2SeqConfig, Seq2SeqModel, initialise
 from xling.models.network.transformers_wrapper import SETTINGS_KEY, TransformersModel
 from xling.text.files.shards import NUM_SPECIALS
 from xling.text.vocab import vocab_digest
-
-if TYPE_CHECKING:
-    from jaxtyping import Shaped
 
 AnyModel = TypeVar("AnyModel", bound=EncoderModel)
 TIED = (
@@ -196,7 +194,6 @@ def load_body(
 def _load_published(
     directory: Path, published: dict[str, Any], dropout: float, random_init: bool
 ) -> tuple[EncoderModel, list[str]]:
-    """Build the encoder of the content of a model file."""
     if published["format"] == FOREIGN:
         rows = len(published["weights"]["encoder.tokens.weight"])
         model: Any = TransformersModel(published[SETTINGS_KEY], rows, dropout)
@@ -283,13 +280,9 @@ def start_from(
 
     Args:
         model: of the same shape; its decoder may have more or fewer layers than the encoder it starts from.
-        directory: output of `xling pretrain`.
-        langs: languages of ``model``.
-        data: directory with the vocabulary of ``model``.
         leave_embeddings: if the vocabularies differ, keep the model's own embeddings and output bias.
         layers: layers of the published encoder, from 0 at the bottom, for those of ``model`` in order; empty
             for all.
-        encoder_only: take only the encoder of a model with a decoder.
 
     Raises:
         UserError: the model does not exist or has another shape, other language embeddings, or another
@@ -297,7 +290,11 @@ def start_from(
     """
     is_tuned = is_fine_tuned(directory)
     both = isinstance(model, Seq2SeqModel) and not (encoder_only or is_tuned) and has_decoder(directory)
-    old, old_langs = _start(directory, both)
+    old, old_langs = (
+        load_body(directory)
+        if is_tuned
+        else _load(directory, Seq2SeqModel if both else EncoderModel, 0.0, False)
+    )
     if vocab_digest(directory) != vocab_digest(data) and not leave_embeddings:
         check_vocabulary(vocab_digest(directory), data, directory)
     if model.encoder.langs is not None:
@@ -328,17 +325,9 @@ def start_from(
         initialise_decoder(model)
 
 
-def _start(directory: Path, with_decoder: bool) -> tuple[EncoderModel, list[str]]:
-    """Load the model that another one starts from, with its decoder or without."""
-    if is_fine_tuned(directory):
-        return load_body(directory)
-    return _load(directory, Seq2SeqModel if with_decoder else EncoderModel, 0.0, False)
-
-
 def _with_layers(
     weights: dict[str, Tensor], layers: Sequence[int], wanted: int, directory: Path
 ) -> dict[str, Tensor]:
-    """Return the weights with only the encoder's ``layers``, renumbered."""
     prefix = "encoder.layers."
     numbered = [
         (name.removeprefix(prefix).partition("."), name) for name in weights if name.startswith(prefix)

@@ -15,19 +15,17 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 from fairseq import checkpoint_utils
 from torch import Tensor
 
+from xling.array_types import Float32, Shaped
 from xling.core.output import manifest
 from xling.models.distributed import processes
 from xling.models.files import checksummed_file
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Shaped
 
 REST, NAME = "rest.pt", "states"
 _KEEPS = {

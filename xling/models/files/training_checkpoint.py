@@ -36,11 +36,12 @@ import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from xling.array_types import Shaped
 from xling.core.errors import UserError
 from xling.core.output import source_version, unfinished
 from xling.core.output.rerun import differences
@@ -57,9 +58,6 @@ from xling.models.files.checksummed_file import (
     write_checksummed,
 )
 from xling.models.files.sharded_state import ShardedState
-
-if TYPE_CHECKING:
-    from jaxtyping import Shaped
 
 logger = logging.getLogger(__name__)
 FORMAT = 2
@@ -92,8 +90,6 @@ class Writer:
     a checkpoint. If the model is sharded, every process copies and writes its part of ``update-<n>.parts``.
 
     Args:
-        directory: where to write.
-        keep: how many checkpoints to keep.
         accumulate: batches of an update in each process.
 
     Attributes:
@@ -301,9 +297,6 @@ def resume(
     like a damaged one.
 
     Args:
-        trainer: fresh, with the same settings in all processes.
-        directory: directory of the checkpoints.
-        plan: plan of the training, a `xling.training.plan.Plan`.
         enter: called with the number of updates made before the data are opened.
 
     Returns:
@@ -355,7 +348,6 @@ def _loaded(trainer: Any, path: Path, enter: Callable[[int], None]) -> Any:
 
 
 def _dtype_of(trainer: Any) -> str:
-    """Return the dtype of the working weights of a trainer, for example ``bfloat16``."""
     return str(next(trainer.get_model().parameters()).dtype).removeprefix("torch.")
 
 
@@ -466,7 +458,6 @@ def _compare(extra: dict[str, Any], plan: Any, path: Path) -> int:
 def _report_differences(
     extra: dict[str, Any], train: Any, path: Path, accumulate: int, old_updates: int
 ) -> None:
-    """Report differences from the run that wrote a checkpoint that do not prevent resuming."""
     if extra["code"] != source_version.full_version():
         print_above_bar(
             f"xling: {path} was made by xling {extra['code']}, this is {source_version.full_version()}: "

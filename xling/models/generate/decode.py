@@ -16,13 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from xling.array_types import Bool, Float, Int
 from xling.data.packing import Example, pack
 from xling.data.symbols import Symbols
 from xling.models.generate.settings import Search
@@ -30,9 +31,6 @@ from xling.models.network.attention import SequenceRuns
 from xling.models.network.blocks import sequence_lengths
 from xling.models.network.packed_products import packed_linear, packed_linear_layers
 from xling.models.network.seq2seq import DecoderLayer, Seq2SeqModel
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
 
 BOS, PAD, EOS, UNK = 0, 1, 2, 3
 CACHE_CHUNK_STEPS = 16  # number of steps by which a cache grows
@@ -62,13 +60,6 @@ def allowed_tokens(symbols: Symbols, pieces: Bool[Tensor, " vocab"] | None = Non
     return allowed
 
 
-def _common_end(tgt_langs: Int[Tensor, " batch"], symbols: Symbols) -> int:
-    """Return the id that ends every output of a batch; documents of a batch are of one language."""
-    langs = {*tgt_langs.tolist()} if symbols.documents else {0}
-    assert len(langs) == 1, "documents of several target languages in a batch"
-    return symbols.end(langs.pop())
-
-
 @contextmanager
 def evaluation_mode(model: Seq2SeqModel) -> Iterator[None]:
     """Disable dropout and gradients and pack weights inside the block; restore the model's mode afterwards."""
@@ -93,10 +84,6 @@ def generate(
 
     Args:
         model: the model; its state, including training mode, is restored.
-        net_input: sources, see `xling.data.packing.pack`.
-        tgt_langs: index of each output's language, int64 (B,).
-        symbols: symbols of the model.
-        search: search settings.
         pieces: bool (V,), to allow only these pieces, for example those of one language.
 
     Returns:
@@ -122,10 +109,7 @@ def generate_all(
     """Generate outputs for any number of sources in their order, batched by length.
 
     Args:
-        model, symbols, search, pieces: see `generate`.
         sources: pieces of each source without specials, (length,); empty ones give one empty hypothesis.
-        src_langs, tgt_langs: language indices of each.
-        batch_tokens: source tokens of a batch, including specials.
         on_batch: callback after every batch with its number of sources and of generated tokens.
     """
     device = model.encoder.tokens.weight.device
@@ -262,7 +246,9 @@ class _BeamSearch:
         max_lengths = (search.max_len_a * lengths + search.max_len_b).long().clamp(max=longest)
         self.limits, self.langs = max_lengths.clamp(min=1), tgt_langs
         self.project = _head_projection(model.decoder.head.weight, model.decoder.head.bias)
-        self.end = _common_end(tgt_langs, symbols)
+        langs = {*tgt_langs.tolist()} if symbols.documents else {0}
+        assert len(langs) == 1, "documents of several target languages in a batch"
+        self.end = symbols.end(langs.pop())  # of every output
         self.barred_tokens = ~allowed_tokens(symbols, pieces).to(device)
         self.barred_tokens[self.end] = False
         self.barred_runs = find_true_runs(self.barred_tokens)
@@ -336,7 +322,6 @@ class _BeamSearch:
     def _run_layer(
         self, layer: DecoderLayer, cache: _LayerCache, x: Tensor, slots: int, bias: Tensor | None
     ) -> Tensor:
-        """Run one decoder layer, (S * W, D) -> (S * W, D)."""
         num = len(self.sources)
 
         def attend_self(qkv: Float[Tensor, "rows 3 heads size"]) -> Float[Tensor, "rows dim"]:
@@ -437,7 +422,6 @@ class _BeamSearch:
             cache.compact(kept_slots)
 
     def _remove_finished(self) -> None:
-        """Remove finished sentences once there are many."""
         num_done = int(self.done.sum())
         if num_done < max(1, MIN_DONE_SHARE * len(self.done)) and num_done < len(self.done):
             return

@@ -1,7 +1,5 @@
 """Settings of generation, in a separate module because they load without torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from xling.core.errors import UserError

@@ -12,26 +12,20 @@ adapter adds to the output of the language adapter.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from jaxtyping import Float
+from xling.array_types import Float
 
 LANG_ADAPTER, TASK_ADAPTER = "lang", "task"
 """Names of the adapters of a layer, in order of application."""
 
 
 class Adapter(nn.Module):
-    """A bottleneck, ``U relu(D h)``: MAD-X, equation 1, without its residual, which the layer adds.
-
-    Args:
-        dim: input and output size.
-        width: size of the bottleneck.
-    """
+    """A bottleneck, ``U relu(D h)``: MAD-X, equation 1, without its residual, which the layer adds."""
 
     def __init__(self, dim: int, width: int) -> None:
         super().__init__()

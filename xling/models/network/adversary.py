@@ -10,14 +10,13 @@ encoder, where ADAN makes five.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from jaxtyping import Float, Float32, Int
+from xling.array_types import Float, Float32, Int
 
 FORMS = ("classes", "wgan")
 

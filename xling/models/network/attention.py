@@ -5,27 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from xling.array_types import Bool, Float, Int, Int32
 from xling.models.network import local_attention
 from xling.models.network.blocks import BlockLayout, SingleBlockLayout, group_into_blocks, sequence_lengths
 from xling.models.network.dropout import dropout
 from xling.models.network.flexible_attention import (
     PackedDocuments,
-    VisibleBlocks,
     attend_flex,
     describe_documents,
     is_supported,
 )
 from xling.models.network.rope import Rotation
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int, Int32
 
 SequenceRuns = Sequence[tuple[int, int]]
 
@@ -59,12 +56,7 @@ class Attention:
     bias: Float[Tensor, "heads longest longest"] | None = None
     window: int = 0
     turn: Rotation | None = None
-    _starts: tuple[Tensor, Tensor] | None = field(default=None, init=False, repr=False, compare=False)
-    _block_plan: _BlockPlan | None = field(default=None, init=False, repr=False, compare=False)
-    _single_block: DenseBlock | None = field(default=None, init=False, repr=False, compare=False)
-    _flex_documents: list[tuple[Tensor, Tensor, VisibleBlocks]] = field(
-        default_factory=list, init=False, repr=False, compare=False
-    )
+    _made: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def longest(self) -> int:
@@ -78,33 +70,27 @@ class Attention:
 
     def starts(self, device: torch.device) -> tuple[Int32[Tensor, " borders"], Int32[Tensor, " borders"]]:
         """Return the offsets of the sequences of queries and of keys, each int32 (sequences + 1,)."""
-        if self._starts is None:
+        if "starts" not in self._made:
             queries = sequence_offsets(self.runs, device)
             keys = queries if self.keys is None else sequence_offsets(self.keys, device)
-            object.__setattr__(self, "_starts", (queries, keys))
-        assert self._starts is not None
-        return self._starts
+            self._made["starts"] = queries, keys
+        starts: tuple[Tensor, Tensor] = self._made["starts"]
+        return starts
 
     def plan(self, device: torch.device) -> _BlockPlan:
         """Return the dense blocks for attention, on a CPU or with a mask."""
-        if self._block_plan is None:
+        if "plan" not in self._made:
             blocks = group_into_blocks(
                 list(zip(sequence_lengths(self.runs), sequence_lengths(self.keys or self.runs), strict=True))
             )
             sides = ([[pair[side] for pair in block] for block in blocks] for side in (0, 1))
             rows, columns = (BlockLayout(lengths, device) for lengths in sides)
-            object.__setattr__(
-                self, "_block_plan", _BlockPlan(rows, columns, self._block_masks(rows, columns))
-            )
-        assert self._block_plan is not None
-        return self._block_plan
+            self._made["plan"] = _BlockPlan(rows, columns, self._block_masks(rows, columns))
+        plan: _BlockPlan = self._made["plan"]
+        return plan
 
     def for_compiled(self, x: Float[Tensor, "tokens dim"], width: int) -> CompiledAttention:
         """Return which tokens attend to which for compiled code, in tensors and numbers that may differ by batch.
-
-        Args:
-            x: states of the queries, (N, D).
-            width: size of a head.
 
         Returns:
             For flash attention the starts of the sequences, for FlexAttention (biases on a GPU) its blocks; else one
@@ -114,30 +100,26 @@ class Attention:
         if is_unpadded(x.new_empty(0, 1, width), self):
             return SequenceStarts(*self.starts(device), self.longest, self.longest_key)
         if self.bias is not None and is_supported(x, width, self.drop):
-            if not self._flex_documents:
-                has_marks = self.sees is not None
-                self._flex_documents.append(
-                    describe_documents(self.starts(device)[0], len(x), self.causal, has_marks)
-                )
+            if "documents" not in self._made:
+                starts, has_marks = self.starts(device)[0], self.sees is not None
+                self._made["documents"] = describe_documents(starts, len(x), self.causal, has_marks)
             # In float32, since its gradients are added up by atomic operations. A copy, since compiled code of torch
             # 2.13 gives no gradients to a piece that `chunk` returned.
             bias = self.bias.float().clone()
-            return PackedDocuments(*self._flex_documents[0], bias, self.sees, self.shows)
-        if self._single_block is None:
+            ids, positions, tiles = self._made["documents"]
+            return PackedDocuments(ids, positions, tiles, bias, self.sees, self.shows)
+        if "block" not in self._made:
             sides = [sequence_lengths(runs) for runs in (self.runs, self.keys or self.runs)]
             rows, columns = (BlockLayout([lengths], device) for lengths in sides)
             (mask,) = self._block_masks(rows, columns)
             if mask is None and not self.causal:
                 mask = torch.ones(len(sides[1]), 1, 1, self.longest_key, dtype=torch.bool, device=device)
             # A view, or None where there is no padding, would be compiled again.
-            block = DenseBlock(
+            self._made["block"] = DenseBlock(
                 rows.single_block(), columns.single_block(), None if mask is None else mask.clone()
             )
-            object.__setattr__(self, "_single_block", block)
-        assert self._single_block is not None
-        if self.bias is None:
-            return self._single_block
-        return self._single_block._replace(mask=self.masked_bias(self._single_block.mask, self.longest))
+        block: DenseBlock = self._made["block"]
+        return block if self.bias is None else block._replace(mask=self.masked_bias(block.mask, self.longest))
 
     def _block_masks(self, rows: BlockLayout, columns: BlockLayout) -> list[Tensor | None]:
         # Positions after a row are masked anyway, including padding.
@@ -175,11 +157,9 @@ class Attention:
         return masks
 
     def with_bias(self, bias: Float[Tensor, "heads longest longest"]) -> Attention:
-        """Return the same attention with another bias; both share the dense blocks."""
-        self.plan(bias.device)
+        """Return the same attention with another bias; both share what is made for a device."""
         copy = replace(self, bias=bias)
-        for name in ("_starts", "_block_plan", "_single_block", "_flex_documents"):
-            object.__setattr__(copy, name, getattr(self, name))
+        object.__setattr__(copy, "_made", self._made)
         return copy
 
     def masked_bias(

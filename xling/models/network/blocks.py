@@ -7,13 +7,12 @@ separate block costs about as much as `MAX_WASTED_SCORES` wasted scores.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from jaxtyping import Int, Shaped
+from xling.array_types import Int, Shaped
 
 MAX_WASTED_SCORES = 64 * 64
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from jaxtyping import Float
+from xling.array_types import Float
 
 _NUM_LEVELS = 1 << 16
 _INTEGER_TYPE = {2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -21,11 +18,6 @@ def dropout(x: Float[Tensor, " *shape"], prob: float, training: bool) -> Float[T
 
     On a CPU the random numbers are 16-bit integers of a generator seeded from torch's, so that torch's seed
     or restored state still determines everything; ``prob`` is rounded to 1 / 65536. Compiled code draws the same.
-
-    Args:
-        x: floating point, any shape.
-        prob: 0 <= prob < 1.
-        training: False returns ``x``.
 
     Source: Srivastava et al. 2014.
     """

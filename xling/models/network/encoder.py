@@ -16,6 +16,7 @@ from fairseq.models import BaseFairseqModel, register_model
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from xling.array_types import Float, Float32, Int
 from xling.core.precision import has_fast_bfloat16
 from xling.models import parts, windows
 from xling.models.model_setting import ENCODER, Side
@@ -27,9 +28,6 @@ from xling.models.network.padded import causal_states
 from xling.models.network.positions import RelativeBiases, SinusoidalPositions
 from xling.models.network.rope import Rotation, angle_dtype, rotate, rotation_angles
 from xling.models.shape import Shape, plain
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Float32, Int
 
 PAD = 1
 COMPILE_BACKEND, MAX_GRAPHS = "inductor", 64
@@ -73,12 +71,7 @@ def make_norm(cfg: EncoderConfig, is_used: bool = True) -> nn.Module:
 
 
 class Layer(nn.Module):
-    """One transformer layer on packed tokens (N, D).
-
-    Args:
-        cfg: the shape of the model.
-        index: index of the layer, from 0.
-    """
+    """One transformer layer on packed tokens (N, D)."""
 
     def __init__(self, cfg: EncoderConfig, index: int = 0) -> None:
         super().__init__()
@@ -102,7 +95,7 @@ class Layer(nn.Module):
         """Map (N, D) -> (N, D)."""
         if self.compiled:
             compiled_attention = attention.for_compiled(x, self.width)
-            return _compiled_layer()(
+            return compile_function(run_layer)(
                 self,
                 x,
                 attention.turn,
@@ -180,13 +173,8 @@ def run_layer(
 
 
 @cache
-def _compiled_layer() -> Callable[..., Tensor]:
-    """Return `run_layer`, compiled for any number of tokens and sequences."""
-    return compile_function(run_layer)
-
-
 def compile_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function in one graph for any sizes.
+    """Compile a function once, in one graph for any sizes.
 
     Kinds of layers and of batches (first or not, with a window or padding or not, trained or not) have graphs of their
     own, of which torch allows too few by default.
@@ -199,8 +187,6 @@ class Encoder(nn.Module):
     """Embeddings and layers on packed batches.
 
     Args:
-        cfg: the shape.
-        vocab_size: number of token ids.
         num_langs: number of language embeddings, 0 for none.
     """
 
@@ -358,9 +344,6 @@ class LMHead(nn.Module):
     """RoBERTa's LM head: dense layer, gelu, layer norm, then the tied embeddings.
 
     Args:
-        dim: size of the states.
-        weight: the embedding matrix, (V, D).
-        eps: epsilon of the layer norm.
         biases: whether the dense layer and the norm have biases; the output always has one.
         invertible: invertible adapter of the encoder, undone before the embeddings; the encoder owns it.
     """

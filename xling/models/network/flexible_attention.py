@@ -8,14 +8,13 @@ Source: Dong et al. 2024, "Flex Attention: A Programming Model for Generating Op
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int, Int32
+from xling.array_types import Bool, Float, Int, Int32
 
 BLOCK_SIZE = 128
 MIN_HEAD_SIZE = 16

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from xling.array_types import Float, Int
 from xling.core.commands.stage_type import load
 from xling.core.errors import UserError
 from xling.data.packing import cross_runs
@@ -27,18 +28,11 @@ from xling.models.network.attention import Attention, attend
 from xling.models.network.blocks import sequence_lengths
 from xling.models.network.encoder import scale_embeddings
 
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-
 BOS = 0
 
 
 class Frozen(nn.Module):
     """The states of the frozen encoder for the sources of the last batch, and which targets read which of them.
-
-    Args:
-        directory: a published encoder.
-        model: the model that reads them.
 
     Attributes:
         states: (N, E) of the sources.
@@ -105,13 +99,7 @@ class Frozen(nn.Module):
 
 
 class Fusion(nn.Module):
-    """Attention of one layer to the frozen states, mixed with what its own attention gives.
-
-    Args:
-        frozen: the frozen states.
-        layer: a layer of the encoder or the decoder.
-        dim: width of the model.
-    """
+    """Attention of one layer to the frozen states, mixed with what its own attention gives."""
 
     frozen: Frozen
     asking: Float[Tensor, "tokens dim"]

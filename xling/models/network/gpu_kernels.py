@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from jaxtyping import Float, Float32, Int
+from xling.array_types import Float, Float32, Int
 
 BLOCK_SIZE, NUM_WARPS = 8192, 16
 

@@ -13,14 +13,11 @@ section 2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from jaxtyping import Float, Float32, Int, Int8
+from xling.array_types import Float, Float32, Int, Int8
 
 MAX_INT8 = 127
 MIN_SCALE = 1e-12

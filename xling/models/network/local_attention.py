@@ -9,14 +9,11 @@ al. 2020, section 3 (sliding windows in chunks); Warner et al. 2024 (every third
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int, Shaped
+from xling.array_types import Bool, Float, Int, Shaped
 
 
 def saves_scores(length: int, window: int) -> bool:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from jaxtyping import Float, Float32, Int
+from xling.array_types import Float, Float32, Int
 
 CHUNK_BYTES = {"cpu": 512 << 20, "cuda": 1 << 30}
 BLOCK_BYTES = {"cpu": 1 << 20, "cuda": 512 << 20}
@@ -43,7 +42,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
             weight_grad = torch.empty_like(weight) if len(target) else torch.zeros_like(weight)
             grads = (torch.empty_like(hidden), weight_grad, grad_bias)
         vocab_slices, is_fused = _vocab_slices(weight), _has_fused_kernel(hidden.device.type)
-        logits_buffer = _allocate_logits(min(rows, len(target)), weight)
+        alignment = ALIGNMENT[weight.device.type]
+        width = -(-len(weight) // alignment) * alignment
+        logits_buffer = weight.new_empty(min(rows, len(target)), width)[:, : len(weight)]
         for start in range(0, len(target), rows):
             hidden_chunk = hidden[start : start + rows]
             logits = logits_buffer[: len(hidden_chunk)]
@@ -85,12 +86,6 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return grads[0], grads[1], grads[2], None, None, None
 
 
-def _allocate_logits(rows: int, weight: Tensor) -> Tensor:
-    """Allocate space for the logits of some rows, (rows, V), aligned to multiples of `ALIGNMENT`."""
-    alignment = ALIGNMENT[weight.device.type]
-    return weight.new_empty(rows, -(-len(weight) // alignment) * alignment)[:, : len(weight)]
-
-
 def _vocab_slices(weight: Tensor) -> list[slice]:
     """Return the slices of pieces that are multiplied at once: a multiple of `ALIGNMENT`, and the rest if any."""
     num_aligned = len(weight) // ALIGNMENT[weight.device.type] * ALIGNMENT[weight.device.type]
@@ -128,7 +123,6 @@ def _has_fused_kernel(device: str) -> bool:
 def _fused_losses(
     logits: Tensor, bias: Tensor, target: Tensor, losses: Tensor, grad_bias: Tensor | None, smoothing: float
 ) -> Tensor:
-    """Compute the losses and their gradient in one Triton kernel."""
     from xling.models.network import gpu_kernels
 
     gradients = grad_bias is not None
@@ -194,9 +188,6 @@ def linear_cross_entropy(
     in the dtype of ``hidden``.
 
     Args:
-        hidden: (M, D), float32 or bfloat16.
-        weight: (V, D) of the same dtype.
-        bias: (V,) of the same dtype.
         target: (M,) int64, in [0, V).
         smoothing: probability that is spread evenly over the other V - 1 ids (label smoothing).
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import rnn
 
+from xling.array_types import Float
 from xling.core.errors import UserError
 from xling.models.network.attention import Attention
 from xling.models.network.blocks import sequence_lengths
 from xling.models.network.dropout import dropout
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 
 class BiLSTM(nn.Module):

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from jaxtyping import Float
+from xling.array_types import Float
 
 NUM_ROWS_HINT = 256  # number of rows that the blocks are chosen for
 # These kernels belong to torch's own compiler. They have no public name, so another torch version may lack

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from xling.array_types import Float, Int
 from xling.data.packing import runs_of
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 
 def causal_states(
@@ -18,14 +16,7 @@ def causal_states(
     src_lengths: Int[torch.Tensor, " batch"],
     langs: Int[torch.Tensor, " batch"],
 ) -> tuple[Float[torch.Tensor, "batch longest dim"], None]:
-    """Compute the states of a padded batch under a causal mask, (B, L, D), zeros behind each row.
-
-    Args:
-        encoder: see `xling.models.network.encoder.Encoder`.
-        src_tokens: ids, padded on the right.
-        src_lengths: tokens of each row.
-        langs: language index of each row.
-    """
+    """Compute the states of a padded batch under a causal mask, (B, L, D), zeros behind each row."""
     lengths = src_lengths.tolist()
     is_real = torch.arange(src_tokens.shape[1], device=src_tokens.device) < src_lengths[:, None]
     positions = torch.cat([torch.arange(length, device=src_tokens.device) for length in lengths])

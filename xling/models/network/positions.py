@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
+from xling.array_types import Float, Int
 from xling.models.network.attention import Attention
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 NUM_BUCKETS, MAX_DISTANCE = 32, 128  # number of buckets and largest distance of relative positions
 NUM_UNUSED_ROWS = 2  # rows of fairseq's table of sines before that of the first position
@@ -73,10 +70,6 @@ class RelativeBiases(nn.Module):
 
 class SinusoidalPositions(nn.Module):
     """Fixed position vectors: sines in the first half and cosines in the second.
-
-    Args:
-        positions: number of positions.
-        dim: width, even.
 
     Source: fairseq, ``sinusoidal_positional_embedding.py``; its first position has the third row.
     """

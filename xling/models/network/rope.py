@@ -7,13 +7,10 @@ Source: Su et al. 2021, section 3.4.2; the halves of a head are paired as in Mod
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+from xling.array_types import Float, Int
 
 Rotation = tuple[Tensor, Tensor]
 """Cosines and sines of a batch, each float (N, 1, 1, C / 2)."""

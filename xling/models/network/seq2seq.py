@@ -10,7 +10,6 @@ Source: Vaswani et al. 2017; Conneau & Lample 2019, section 3 (both sides from o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -19,6 +18,7 @@ from fairseq.models import register_model
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from xling.array_types import Float, Float32, Int
 from xling.models import parts
 from xling.models.model_setting import DECODER
 from xling.models.network import encoder
@@ -37,9 +37,6 @@ from xling.models.network.encoder import (
     scale_embeddings,
 )
 from xling.models.network.loss import linear_cross_entropy
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Float32, Int
 
 CrossSequenceRuns = Sequence[tuple[int, int, int]]
 POOLINGS = ("", "max", "mean")
@@ -110,7 +107,7 @@ class DecoderLayer(Layer):
             attentions = attend_self.attention, attend_source.attention
             compiled_attentions = [how.for_compiled(x, self.width) for how in attentions]
             drop_causal_windows = [(how.drop, how.causal, how.window) for how in attentions]
-            compiled: Tensor = _compiled_layer()(
+            compiled: Tensor = encoder.compile_function(run_decoder_layer)(
                 self, x, attend_source.memory, *compiled_attentions, *drop_causal_windows
             )
             return compiled
@@ -184,18 +181,10 @@ def run_decoder_layer(
     )
 
 
-@cache
-def _compiled_layer() -> Callable[..., Any]:
-    """Return `run_decoder_layer`, compiled for any number of tokens and sequences."""
-    return encoder.compile_function(run_decoder_layer)
-
-
 class Decoder(nn.Module):
     """Positions, layers and head; the word vectors are the encoder's.
 
     Args:
-        cfg: the shape.
-        weight: the embedding matrix, (V, D).
         num_langs: number of language embeddings, 0 for none.
     """
 
@@ -332,8 +321,6 @@ def pool(states: Float[Tensor, "tokens dim"], runs: SequenceRuns, pooling: str) 
     """Pool each sequence of a packed batch to one vector over its tokens, excluding the first and the last.
 
     Args:
-        states: (N, D).
-        runs: runs of the batch.
         pooling: ``max`` or ``mean``.
 
     Returns:

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from xling.array_types import Float, Int
 from xling.core.commands import extras
 from xling.core.errors import UserError
 from xling.models.network.attention import Attention, SequenceRuns
 from xling.models.network.encoder import EncoderConfig
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 SETTINGS_KEY = "transformers"  # key of the ``config.json`` in a model file
 SIZE_NAMES = {
@@ -174,11 +172,7 @@ class TransformersEncoder(nn.Module):
 
 
 class TransformersModel(nn.Module):
-    """Model without an LM head that wraps an encoder of transformers where our pre-trained models are expected.
-
-    Args:
-        settings, vocab_size, dropout: see `TransformersEncoder`.
-    """
+    """Model without an LM head that wraps an encoder of transformers where our pre-trained models are expected."""
 
     def __init__(self, settings: Mapping[str, Any], vocab_size: int, dropout: float | None = None) -> None:
         super().__init__()

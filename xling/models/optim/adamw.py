@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from fairseq.dataclass import FairseqDataclass
@@ -15,12 +15,10 @@ from omegaconf import II
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from xling.array_types import Float
 from xling.models.distributed import processes
 from xling.models.distributed.processes import Average
 from xling.models.optim.update_rules import Rules
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 _hooks = WeakTensorKeyDictionary()  # the gradient hook of each parameter, set by its newest optimiser
 
@@ -237,7 +235,6 @@ def _take_gradient(master: Tensor, average: Average, param: Tensor) -> None:
 
 @torch.no_grad()
 def _move_gradient(master: Tensor, param: Tensor) -> None:
-    """Add the gradient of a parameter to that of its float32 master, and free it."""
     assert param.grad is not None
     if master.grad is None:
         master.grad = param.grad.float()

@@ -5,8 +5,6 @@ Loshchilov & Hutter 2017 (cosine); Vaswani et al. 2017 (inverse square root); Hu
 decay); Hägele et al. 2024 (1 - sqrt).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from xling.array_types import Float
 from xling.models.distributed import processes
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 RULES = ("adamw", "stable_adamw", "muon")
 COEFFICIENTS, STEPS = (3.4445, -4.7750, 2.0315), 5
@@ -152,5 +150,4 @@ class Rules(torch.optim.Optimizer):
 
 
 def _mean(values: Tensor, parameter: Tensor) -> Tensor:
-    """Return the mean over a whole, possibly sharded, parameter of ``values``."""
     return processes.sum_over_parts(values.sum(), parameter) / parameter.numel()

@@ -9,8 +9,6 @@ The settings are read without torch, so such a file imports torch only inside of
         def attach(self, side: Any, value: Any) -> None: ...
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -76,11 +74,7 @@ def value(cfg: Any, name: str) -> Any:
 
 
 def frozen_encoders(cfg: Any) -> dict[str, str]:
-    """Return the folders of the frozen encoders that a model reads, by setting.
-
-    Args:
-        cfg: its settings.
-    """
+    """Return the folders of the frozen encoders that a model reads, by setting."""
     folders = {name: value(cfg, name) for name, part in PARTS.items() if part.is_frozen}
     return {name: folder for name, folder in folders.items() if folder}
 

@@ -10,8 +10,6 @@ LSTMs read in order, so there are no positions. Only objectives whose tokens see
 Source: Artetxe & Schwenk 2019, section 3.1.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from xling.core.commands.stage_type import load

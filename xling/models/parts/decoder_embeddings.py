@@ -6,8 +6,6 @@ encoder-decoder does.
 Source: Conneau & Lample 2019, section 5.2 and its code, where encoder and decoder are each loaded whole.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from xling.models.model_setting import DECODER, setting

@@ -3,8 +3,6 @@
 Source: Edunov et al. 2019, see `xling.models.network.frozen`.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from xling.core.commands.stage_type import load

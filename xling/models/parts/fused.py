@@ -3,8 +3,6 @@
 Source: Zhu et al. 2020, see `xling.models.network.frozen`.
 """
 
-from __future__ import annotations
-
 from xling.models.model_setting import DECODER, setting
 from xling.models.parts import PARTS
 from xling.models.parts.features import Features

@@ -6,8 +6,6 @@ word vectors, is not here.
 Source: Lan et al. 2020, section 3.1 (cross-layer parameter sharing).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from xling.core.errors import UserError

@@ -1,7 +1,5 @@
 """Find the code page of a text whose language is known: its letters are those of the alphabet of the language."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from xling.core.package_tables import load_table
@@ -33,12 +31,7 @@ def alphabet_of(lang: str) -> frozenset[str]:
 
 
 def page_of(sample: bytes, lang: str) -> str:
-    """Return the Python codec in which a sample is written with the letters of its language, "" where none is.
-
-    Args:
-        sample: bytes that are not UTF-8.
-        lang: code of the language.
-    """
+    """Return the Python codec in which a sample is written with the letters of its language, "" where none is."""
     if lang not in _alphabets():
         return ""
     letters, pages = _alphabets()[lang]

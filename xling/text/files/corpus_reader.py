@@ -1,7 +1,5 @@
 """Reader of corpora as documents of paragraphs: published corpora, Parquet, or plain text files."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -181,7 +179,6 @@ def read_documents(paths: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _read_parquet_texts(path: Path) -> Iterable[str]:
-    """Return the column ``text`` of a Parquet file."""
     import polars as pl  # importing it takes half a second, which plain text does not need
 
     try:

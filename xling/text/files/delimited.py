@@ -5,8 +5,6 @@ that does not close in this way, or closes only after lines that are rows of the
 Files that write a quote inside of a cell as ``\"`` (MySQL, Spark), or cells in single quotes, are read as such.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence

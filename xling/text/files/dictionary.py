@@ -7,8 +7,6 @@ translation of each word are drawn uniformly. Of the entries that begin at a wor
 Source: Conneau et al. 2018 (MUSE); Qin et al. 2020, section 3 (CoSDA-ML).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -53,12 +51,6 @@ def read_dictionary(path: Path, lang: str = "") -> dict[str, tuple[str, ...]]:
 
 def check_direction(path: Path, dictionary: Dictionary, text_words: Collection[str], lang: str) -> None:
     """Reject a dictionary whose right column, not its left one, holds words of the text.
-
-    Args:
-        path: path of the dictionary, for the message.
-        dictionary: as read.
-        text_words: words of the text to be switched.
-        lang: language of the text.
 
     Raises:
         UserError: at least twice as many words of the right column as of the left one occur in the text.
@@ -155,7 +147,6 @@ class Cosda:
     def _drawn_matches(
         self, words: Sequence[str], chances: Iterable[float], tags: Sequence[str] | None
     ) -> Iterator[tuple[int, int, str, list[str]]]:
-        """Find entries like `matches`, each in the one dictionary that is drawn for its first word."""
         keys = [dictionary_key(word, self.base) for word in words]
         langs = sorted(self.dictionaries)
         match_end = 0

@@ -4,8 +4,6 @@ A file in a legacy encoding is refused even where few of its bytes are not UTF-8
 letter with an accent. A UTF-8 file with damage is read, and its bad bytes are counted.
 """
 
-from __future__ import annotations
-
 import codecs
 import re
 import unicodedata
@@ -397,7 +395,6 @@ def guess_encoding(sample: bytes, lang: str = "") -> str:
     """Return the Python codec of a legacy encoding in which a sample reads well, or "".
 
     Args:
-        sample: bytes that are not UTF-8.
         lang: the language of the text, "" if it is not known.
     """
     if encoding := unmarked_utf(sample):

@@ -1,7 +1,5 @@
 """Files that a path or a glob names, also where a folder's own name looks like a glob."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

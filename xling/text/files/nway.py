@@ -15,16 +15,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xling.array_types import Float32, Int64, UInt32
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.text.words.features import FEATURES_VERSION
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Int64, UInt32
 
 STAGE = "corpus nway"
 

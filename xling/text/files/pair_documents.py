@@ -6,15 +6,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xling.array_types import Int64
 from xling.core.errors import UserError
 from xling.text.files.shards import Shard
-
-if TYPE_CHECKING:
-    from jaxtyping import Int64
 
 
 def path_of(data: Path, pair: str, split: str) -> Path:
@@ -45,9 +42,7 @@ def joined(sides: list[Shard], firsts: Int64[np.ndarray, " documents"], room: in
     The tokens are those of ``sides``, each sentence with its ``</s>``. A longer pair is a block of its own.
 
     Args:
-        sides: the two sides, item by item aligned.
         firsts: the first pair of every document.
-        room: most tokens of either side.
     """
     lengths = np.stack([side.sizes.astype(np.int64) for side in sides])
     if not lengths.size:

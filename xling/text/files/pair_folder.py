@@ -4,8 +4,6 @@ Layout: ``SRC-TGT/train.SRC`` and ``SRC-TGT/train.TGT``, line-aligned, and ``sou
 language of all pairs, each once.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from xling.core.errors import UserError

@@ -7,15 +7,13 @@ import struct
 from array import array
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from xling.array_types import Int32, Int64, Integer
 from xling.core import languages
 from xling.core.errors import UserError
-
-if TYPE_CHECKING:
-    from jaxtyping import Int32, Int64, Integer
 
 EOS, UNK = 2, 3
 NUM_SPECIALS = 4

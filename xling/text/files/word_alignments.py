@@ -4,8 +4,6 @@ Each line is one pair: ``lang``, the words of both texts (``src``, ``tgt``, case
 word indices.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from dataclasses import dataclass

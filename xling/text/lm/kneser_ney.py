@@ -14,15 +14,12 @@ and below the unigrams lies the uniform distribution over all words but ``<s>``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xling.array_types import Bool, Float64, Int64
 from xling.text.lm.ngrams import BOS_ID, UNK_ID, NgramTable
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float64, Int64
 
 FloatArray = NDArray[np.float64]
 

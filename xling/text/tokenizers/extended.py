@@ -6,8 +6,6 @@ stay, because in many scripts vowels are accents. Letters are composed (NFC). A 
 Words are cut up to a length of 1,000 instead of 100, because Thai has no spaces.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -31,9 +29,7 @@ def extend(
     """Return a tokenizer with the pieces of ``base`` and new ones, the names of its pieces, and counts.
 
     Args:
-        base: file of a WordPiece tokenizer.
         size: number of pieces in all.
-        text: lines to learn new pieces from.
         kept: lines whose frequent words are cut as by ``base``.
 
     Raises:
@@ -82,7 +78,6 @@ def _tokenizer(pieces: list[str], lowercase: bool) -> Tokenizer:
 
 
 def _frequent_words(tokenizer: Tokenizer, lines: Iterable[str]) -> list[str]:
-    """Return the words that occur at least `LEAST_COUNT` times."""
     counts: Counter[str] = Counter()
     for line in lines:
         plain = tokenizer.normalizer.normalize_str(line)
@@ -91,7 +86,6 @@ def _frequent_words(tokenizer: Tokenizer, lines: Iterable[str]) -> list[str]:
 
 
 def _used(tokenizer: Tokenizer, words: list[str], num_old: int) -> set[str]:
-    """Return the new pieces that words are cut into."""
     first = len(wordpiece.SPECIALS) + num_old
     mask = tokenizer.token_to_id(wordpiece.MASK)
     used = {i for encoding in tokenizer.encode_batch(words) for i in encoding.ids if i >= first and i != mask}

@@ -5,8 +5,6 @@ The words and the pieces are those of ``XLMTokenizer`` of transformers when it i
 Source: Conneau and Lample 2019; Koehn et al. 2007 (Moses).
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 import unicodedata

@@ -4,8 +4,6 @@ Byte-level tokenizers and Gemma's write the space before a word into its first p
 is cut into other pieces. So the words are put together again, and the pieces of the text are given back to the words.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 import unicodedata
@@ -42,7 +40,8 @@ def encode_words(processor: Any, words: Sequence[str]) -> list[list[int]]:
     alone: list[list[int]] = processor.encode(list(words))
     if list(itertools.chain(*alone)) == list(processor.encode(" ".join(words))):
         return alone
-    marks_words = _marks_words(processor)
+    # Whether a word alone has the pieces that it has after a space.
+    marks_words = [*processor.encode("x"), *processor.encode("y")] == [*processor.encode("x y")]
     text, spans = join_words(words, spaced=marks_words)
     pieces: list[list[int]] = [[] for _ in words]
     for piece, word in _assign(processor, text, spans, 0, len(text), marks_words):
@@ -69,7 +68,6 @@ def join_words(words: Sequence[str], spaced: bool) -> tuple[str, list[tuple[int,
 
 
 def _is_joined(text: str, word: str) -> bool:
-    """Return whether no space is written between a text and its next word."""
     letters = (letter for letter in reversed(text) if unicodedata.category(letter)[0] != "M")
     sides = next(letters, ""), word[0]
     if all(map(_PUNCTUATION.match, sides)):  # two marks belong to the letters before them
@@ -80,11 +78,6 @@ def _is_joined(text: str, word: str) -> bool:
     return any(map(_UNSPACED.match, sides)) and all(
         _UNSPACED.match(side) or _PUNCTUATION.match(side) for side in sides
     )
-
-
-def _marks_words(processor: Any) -> bool:
-    """Return whether a word alone has the pieces that it has after a space."""
-    return bool([*processor.encode("x"), *processor.encode("y")] == [*processor.encode("x y")])
 
 
 def _assign(

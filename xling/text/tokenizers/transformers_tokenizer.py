@@ -5,8 +5,6 @@ here too (`xling.text.vocab`). The file stores the tokenizer of `tokenizers` unc
 ids.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -7,8 +7,6 @@ normaliser, its splitting into words and punctuation, and longest-match-first. S
 tokenization.py of Devlin et al. 2019.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -14,15 +14,12 @@ import re
 import unicodedata
 import zlib
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xling.array_types import UInt32
 from xling.text.words.han import simplify
 from xling.text.words.romanise import consonants_of, romanise
-
-if TYPE_CHECKING:
-    from jaxtyping import UInt32
 
 FEATURES_VERSION = 4
 """Version of the features. Hashes and vectors of one version cannot be used with those of another.
@@ -104,7 +101,7 @@ def word_features(token: str, version: int = FEATURES_VERSION) -> list[str]:
     sizes = range(1, 4) if hangul else range(MIN_GRAM, MAX_GRAM + 1)
     word_parts = {f"W{token}", *_character_ngrams(token, sizes)}
     if token.isdecimal():
-        number = _western_digits(token)
+        number = "".join(str(unicodedata.decimal(digit)) for digit in token)  # in the digits 0 to 9
         return sorted({f"W{number}", *_character_ngrams(number, sizes)})
     if token[0].isalpha():
         roman = romanise(token, version)
@@ -120,11 +117,6 @@ def hash_features(token: str, version: int = FEATURES_VERSION) -> UInt32[np.ndar
     return np.array(
         [zlib.crc32(feature.encode()) for feature in word_features(token, version)], dtype=np.uint32
     )
-
-
-def _western_digits(number: str) -> str:
-    """Convert a number in any script to the digits 0 to 9."""
-    return "".join(str(unicodedata.decimal(digit)) for digit in number)
 
 
 def _character_ngrams(word: str, sizes: range | tuple[int, ...]) -> set[str]:

@@ -4,8 +4,6 @@ Each character is replaced alone, so texts keep their lengths. The tables are th
 (https://github.com/BYVoid/OpenCC).
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 from opencc import OpenCC

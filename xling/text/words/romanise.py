@@ -10,8 +10,6 @@ spelling here.
 Sources: names of the Unicode Character Database as Python's `unicodedata` has them. `_RUNS` was compared with AnyAscii.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ Sources: the properties Sentence_Terminal and Terminal_Punctuation of Unicode; T
 abbreviation.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

@@ -1,7 +1,5 @@
 """Substitution of words that records the origin of every new word, so that labels can be transferred."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -76,10 +74,7 @@ def render_text(
     """Format the sentence as text, keeping the old spaces around and between unchanged words.
 
     Args:
-        switched: made from the words at ``word_spans``.
-        text: the old sentence.
         word_spans: (start, end) of its words in code points.
-        spaced_langs: languages that put spaces between words.
     """
     pieces: list[str] = []
     previous_origin: tuple[int, int] | None = None

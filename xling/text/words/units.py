@@ -6,14 +6,13 @@ import re
 import sys
 import unicodedata
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Int64, UInt8, UInt64
+from xling.array_types import Bool, Int64, UInt8, UInt64
 
 # Blocks whose languages write no spaces between words: Thai, Lao, Tibetan, Myanmar, Khmer, kana, bopomofo and
 # the Han ideographs. Hangul is written with spaces.

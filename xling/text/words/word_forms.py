@@ -1,7 +1,5 @@
 """Forms of a word: its key in a dictionary, capitals by language, elided articles, inflected forms of known words."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter, defaultdict

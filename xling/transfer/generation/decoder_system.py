@@ -11,12 +11,13 @@ import copy
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from xling.array_types import Int
 from xling.core.errors import UserError
 from xling.core.languages import split_pair
 from xling.core.output import manifest
@@ -29,9 +30,6 @@ from xling.transfer.generation import finetune
 from xling.transfer.settings import FitConfig
 from xling.transfer.task import Task
 from xling.transfer.translation.translate import Translator
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
 
 Weights = dict[str, Tensor]
 

@@ -13,16 +13,17 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from xling.array_types import Int
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.progress import Progress
 from xling.core.sampling import rng
+from xling.core.settings import ranges
 from xling.core.settings.ranges import SEQUENCE
 from xling.data.packing import Example, pack_seq2seq, to_device
 from xling.models.files import model_weights
@@ -36,9 +37,6 @@ from xling.transfer.plans import read_rows
 from xling.transfer.settings import FitConfig, FrozenSide, GenerateConfig
 from xling.transfer.translation.supervised import bleu_and_chrf
 from xling.transfer.translation.translate import Translator
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
 
 STAGE = "finetune generate"
 
@@ -104,22 +102,21 @@ def fine_tune(
     """Train the model of a translator on rows of source and target text.
 
     Args:
-        translator: its model is trained.
         examples: from `make_example`.
-        cfg: settings.
-        freeze_side: frozen side.
-        seed: seed of the order of rows.
-        title: name on the progress bar.
         on_epoch_end: called after every epoch.
         on_update: called after every update with its number, the epoch from 0 and the mean loss.
 
     Raises:
         UserError: the loss is not finite, there are no examples, or a setting is out of range.
     """
-    _check_fit(cfg, examples, title)
-    model = translator.model
-    model.train()
-    _set_dropout(translator, cfg.dropout)
+    ranges.check(cfg, "fit.")
+    if not examples:
+        raise UserError(f"{title}: no training rows", fix="check the training split")
+    model = translator.model.train()
+    model.cfg.dropout = cfg.dropout
+    for module in model.modules():
+        if isinstance(getattr(module, "dropout", None), float):
+            module.dropout = cfg.dropout  # type: ignore[assignment]
     if freeze_side != "none":
         freeze(model, freeze_side)
     trained_parameters = [p for p in model.parameters() if p.requires_grad]
@@ -150,14 +147,6 @@ def fine_tune(
             if (step + 1) % updates_per_epoch == 0:
                 on_epoch_end()
     model.requires_grad_(False).eval()
-
-
-def _check_fit(cfg: FitConfig, examples: Sequence[Example], title: str) -> None:
-    for name in ("epochs", "batch_rows"):
-        if getattr(cfg, name) < 1:
-            raise UserError(f"fit.{name}={getattr(cfg, name)}", "a whole number from 1")
-    if not examples:
-        raise UserError(f"{title}: no training rows", fix="check the training split")
 
 
 def write_and_score(
@@ -208,11 +197,3 @@ def _epoch_batches(
     batches = [order[start : start + batch_rows] for start in range(0, len(order), batch_rows)]
     for number in generator.permutation(len(batches)):
         yield [examples[i] for i in batches[number]]
-
-
-def _set_dropout(translator: Translator, prob: float) -> None:
-    model = translator.model
-    model.cfg.dropout = prob
-    for module in model.modules():
-        if isinstance(getattr(module, "dropout", None), float):
-            module.dropout = prob  # type: ignore[assignment]

@@ -7,8 +7,6 @@ decoder starts with the token of that language, whatever the language of a row.
 Source: Raffel et al. 2020, section 2.4; Xue et al. 2021, section 4.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -11,12 +11,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from xling.array_types import Float, Int64
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.sampling import rng
@@ -25,12 +26,9 @@ from xling.models.files.model_folder import is_fine_tuned
 from xling.text.files import corpus_reader
 from xling.text.files.compressed import MAX_CELL_BYTES
 from xling.transfer import tune
-from xling.transfer.encode import BOS, EOS, UnlabelledRow, encode_pieces
+from xling.transfer.encode import BOS, EOS, UnlabelledRow, encode_pieces, unlabelled_example
 from xling.transfer.likelihood import MaskedLM
 from xling.transfer.strategy import STRATEGIES, Start, Strategy
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int64
 
 MASKED = 0.15
 """Share of the sub-words of a text that are masked."""
@@ -131,9 +129,7 @@ def _of_language(
         tokens = np.array([BOS, *pieces, EOS])
         places = 1 + draws.permutation(len(pieces))[: max(1, round(MASKED * len(pieces)))]
         tokens[places] = masked_lm.mask_id
-        langs = np.full(len(tokens), lang_index)
-        positions = np.arange(len(tokens))
-        sample = pack([{"id": np.array([0]), "tokens": tokens, "positions": positions, "langs": langs}])
+        sample = pack([unlabelled_example(0, tokens, lang_index)])
         states = model.encoder(**sample["net_input"])[torch.from_numpy(places)]
         predicted = torch.log_softmax(model.lm_head.logits(states).float(), -1)
         yield -predicted.gather(1, drawn(predicted, draws)[:, None]).sum()

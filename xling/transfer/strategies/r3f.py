@@ -5,17 +5,15 @@ The symmetric divergence between the predictions with and without noise is added
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor
 
+from xling.array_types import Float
 from xling.transfer.heads import TaskModel
 from xling.transfer.strategy import STRATEGIES, Strategy
 from xling.transfer.task import Task
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 NOISE = 1e-5
 

@@ -10,17 +10,15 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from xling.array_types import Float
 from xling.transfer.heads import TaskModel
 from xling.transfer.strategy import STRATEGIES, Start, Strategy
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 
 class SelfDistillation(Strategy):

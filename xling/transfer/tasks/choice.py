@@ -1,7 +1,5 @@
 """Task of choosing the more plausible cause or effect: the alternatives of a row compete at their ``<s>``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

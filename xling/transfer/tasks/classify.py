@@ -1,7 +1,5 @@
 """Task of classifying a text at its ``<s>``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

@@ -6,18 +6,16 @@ Classify an utterance at its first ``<s>`` and tag its words at their first sub-
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from xling.array_types import Float, Int
 from xling.data.packing import Example
 from xling.transfer.encode import LabelledRow, encode_tagged, label_index
 from xling.transfer.task import TASKS, LabelInfo, ScoredWindows, Task
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 INTENT_PREFIX = "intent:"
 """Prefix of intents among the labels; the others are tags."""

@@ -1,7 +1,5 @@
 """Task of classifying two texts at the ``<s>`` before them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

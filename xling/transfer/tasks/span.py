@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from xling.array_types import Float, Int
 from xling.data.packing import Example
 from xling.transfer.encode import BOS, EOS, UNK, LabelledRow, encode_pieces, make_example, segment_ids
 from xling.transfer.task import TASKS, ScoredWindows, Task
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 MAX_QUESTION_PIECES = 64
 """Maximum sub-tokens of a question (Devlin et al. 2019, their code); at most half of the sequence."""
@@ -63,7 +61,11 @@ def _encode_span(processor: Any, row: LabelledRow, label: Any, max_length: int) 
     encoded = processor.encode(context, return_type="offset_mapping")
     tokens = [UNK if piece == 0 else piece + 1 for piece in encoded["ids"]]
     offsets = _cover_marks(context, np.array(encoded["offsets"], dtype=np.int64).reshape(-1, 2))
-    first_piece, last_piece = _answer_tokens(label, offsets)
+    first_piece = last_piece = -1  # sub-tokens that share a character with the first answer
+    if label:
+        text, start = label[0]
+        (shared,) = np.nonzero((offsets[:, 0] < start + len(text)) & (offsets[:, 1] > start))
+        first_piece, last_piece = (int(shared[0]), int(shared[-1])) if len(shared) else (-1, -1)
     max_passage_pieces = max_length - 4 - len(question)
     windows = []
     for start in range(
@@ -103,15 +105,6 @@ def _joins(letter: str) -> bool:
     """Return whether a letter may become one with that before it."""
     is_mark = letter in _JOINERS or unicodedata.category(letter)[0] == "M"
     return is_mark or bool(_JOINED_LETTERS.match(letter))
-
-
-def _answer_tokens(label: Any, offsets: np.ndarray) -> tuple[int, int]:
-    """Return first and last sub-token that share a character with the first answer; -1 if there is none."""
-    if not label:
-        return -1, -1
-    text, start = label[0]
-    (answer_pieces,) = np.nonzero((offsets[:, 0] < start + len(text)) & (offsets[:, 1] > start))
-    return (int(answer_pieces[0]), int(answer_pieces[-1])) if len(answer_pieces) else (-1, -1)
 
 
 def best_span(context: str, windows: Sequence[tuple[Example, Float[np.ndarray, "_ 2"]]]) -> str:

@@ -1,7 +1,5 @@
 """Task of tagging the words of a sentence at their first sub-tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

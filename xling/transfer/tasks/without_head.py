@@ -1,7 +1,5 @@
 """Tasks without a head of their own: texts that a model with a decoder writes, and texts that an LM head compares."""
 
-from __future__ import annotations
-
 from xling.transfer.task import TASKS, Task
 
 

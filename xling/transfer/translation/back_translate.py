@@ -9,8 +9,6 @@ Source: Sennrich et al. 2016; Hoang et al. 2018 (rounds); Edunov et al. 2018 (``
 beam).
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from itertools import islice

@@ -12,17 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
+from xling.array_types import Int
 from xling.core.errors import UserError
 from xling.text.tokenizers.bleu_words import bleu_tokeniser
 from xling.transfer.encode import encode_pieces
-
-if TYPE_CHECKING:
-    from jaxtyping import Int
 
 EOS = 2
 NUM_SYMBOLS = 2  # of a block: the language of its source, the end of its target
@@ -62,7 +60,11 @@ class DocumentTranslator:
         blocks = [block for block in blocks if sizes[block[0]] <= self.room]
         for at, text in zip(long, self.translator([lines[at] for at in long], src, tgt), strict=True):
             outputs[at] = text
-        sources = [_with_ends([pieces[at] for at in block]) for block in blocks]
+        # With </s> between the sentences; the one at the end comes with the source.
+        sources = [
+            np.concatenate([pieces[block[0]], *(np.insert(pieces[at], 0, EOS) for at in block[1:])])
+            for block in blocks
+        ]
         for block, sentences in zip(blocks, self._generate(sources, src, tgt, on_batch), strict=True):
             self.uneven += len(sentences) != len(block)
             for at, text in zip(block, fitted(sentences, len(block)), strict=True):
@@ -77,7 +79,6 @@ class DocumentTranslator:
     def _generate(
         self, sources: Sequence[Int[np.ndarray, " _"]], src: str, tgt: str, on_batch: Any
     ) -> list[list[str]]:
-        """Return the sentences of the translation of each block."""
         symbols = replace(self.translator.symbols, documents=True)
         outputs = self.translator.generate(sources, src, tgt, symbols, on_batch)
         return [
@@ -103,11 +104,6 @@ def blocks_of(sizes: Sequence[int], room: int) -> list[list[int]]:
         blocks[-1].append(number)
         used += size
     return blocks
-
-
-def _with_ends(sentences: Sequence[Int[np.ndarray, " _"]]) -> Int[np.ndarray, " length"]:
-    """Return sentences with ``</s>`` between them, int64; the one at the end comes with the source."""
-    return np.concatenate([sentences[0], *(np.insert(each, 0, EOS) for each in sentences[1:])])
 
 
 def sentences_of(tokens: Int[np.ndarray, " length"]) -> list[Int[np.ndarray, " _"]]:

@@ -5,8 +5,6 @@ smoothing, back-translated text beside the genuine), so it resumes exactly after
 are translated and scored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -86,7 +84,7 @@ def run(cfg: MtConfig) -> manifest.Manifest:
         UserError: there is no parallel text, a direction is unknown, a checkpoint has another vocabulary or
             shape, or a test set is missing or its sides differ in length.
     """
-    return train_and_score.run_stage(STAGE, cfg)
+    return train_and_score.run_stage(cfg, score_tests, format_scores)
 
 
 def score_tests(
@@ -100,26 +98,15 @@ def score_tests(
 
 def format_scores(scores: dict[str, Any]) -> str:
     """Format the scores of the test sets, one per line."""
-    return "\n".join(
-        f"{pair}: BLEU {result['bleu']:.2f}, chrF {result['chrf']:.2f}{_format_documents(result)} "
-        f"({result['signature']})"
-        for pair, result in scores.items()
-    )
-
-
-def _format_documents(result: Mapping[str, Any]) -> str:
-    """Format what is counted of documents; empty if there are none."""
-    if "documents" not in result:
-        return ""
-    uneven = f", {result['uneven_blocks']} of {result['blocks']} blocks uneven" if "blocks" in result else ""
-    return f", d-BLEU {result['document_bleu']:.2f} of {result['documents']} documents{uneven}"
-
-
-STAGE = train_and_score.TranslationStage[MtConfig](
-    "finetune mt",
-    inputs=plans.list_mt_inputs,
-    sets=lambda cfg: {"test": cfg.test},
-    pretraining=plans.plan_mt,
-    scores=score_tests,
-    report=format_scores,
-)
+    lines = []
+    for pair, result in scores.items():
+        line = f"{pair}: BLEU {result['bleu']:.2f}, chrF {result['chrf']:.2f}"
+        if "documents" in result:
+            line += f", d-BLEU {result['document_bleu']:.2f} of {result['documents']} documents"
+            line += (
+                f", {result['uneven_blocks']} of {result['blocks']} blocks uneven"
+                if "blocks" in result
+                else ""
+            )
+        lines.append(f"{line} ({result['signature']})")
+    return "\n".join(lines)

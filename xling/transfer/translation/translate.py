@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
+from xling.array_types import Int
 from xling.core import languages
 from xling.core.output.command_result import tell
 from xling.core.progress import Progress
@@ -32,9 +33,6 @@ from xling.transfer.encode import encode_pieces
 from xling.transfer.settings import TranslateConfig
 from xling.transfer.translation.documents import DocumentTranslator
 
-if TYPE_CHECKING:
-    from jaxtyping import Int
-
 WORD_START = "\u2581"
 
 
@@ -42,10 +40,6 @@ class Translator:
     """A published encoder-decoder with its vocabulary.
 
     Args:
-        directory: output of `xling pretrain` or `xling finetune mt`.
-        search: search settings.
-        batch_tokens: source tokens of a batch.
-        precision: precision of the weights.
         truncates: truncate texts that are too long instead of dividing them.
         random_init: use fresh random weights instead of the trained ones, as a control.
 
@@ -89,8 +83,6 @@ class Translator:
         """Translate texts, one output per input, in order.
 
         Args:
-            texts: any; empty ones stay empty.
-            src, tgt: languages.
             on_batch: see `xling.models.generate.decode.generate_all`; not called for translation into ``via``.
             via: language to translate through, empty for none.
         """

@@ -8,8 +8,6 @@ update. It resumes exactly after a kill. At every validation held-out sentences 
 are read after training.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -63,13 +61,13 @@ def warn_if_no_shared_pieces(data: Path, pair: str) -> None:
 class ValidationWatcher:
     """Validation callback that measures a model, keeps the best one, and stops a collapsed run.
 
-    Args:
-        cfg: settings of the stage.
-        settings: settings of the training.
+    It warns first of languages that share no vocabulary item.
     """
 
     def __init__(self, cfg: UmtConfig, settings: PretrainConfig) -> None:
         self.cfg, self.langs, data = cfg, list(settings.langs), Path(cfg.data)
+        for pair in cfg.pairs:
+            warn_if_no_shared_pieces(data, pair)
         self.processor = vocab.load_processor(data)
         symbol_settings = {name: getattr(settings.model, name) for name in ("source_lang", "lang_first")}
         symbols = Symbols(len(load_dictionary(data)) - 1, tuple(self.langs), **symbol_settings)
@@ -118,21 +116,18 @@ class ValidationWatcher:
             measured["oracle"] = sum(bleus) / len(bleus)
         past_validations = read_validations(partial_folder / "log.jsonl")
         criterion = self.cfg.select
-        if criterion != "last" and measured[criterion] > max(
-            (event[criterion] for event in past_validations), default=-1.0
+        if (
+            criterion != "last"
+            and measured[criterion] > max((event[criterion] for event in past_validations), default=-1.0)
+            and processes.rank() == 0
         ):
-            self.save_selected(model, partial_folder / train.SELECTED)
+            temporary = partial_folder / "selected.tmp"
+            model_weights.save_model(temporary, model, self.langs, Path(self.cfg.data))
+            temporary.replace(partial_folder / train.SELECTED)
         check_not_collapsed(
             [*past_validations, {"update": update, **measured}], self.directions, self.cfg.collapse
         )
         return measured
-
-    def save_selected(self, model: Any, path: Path) -> None:
-        """Write the model that is to be published."""
-        if processes.rank() == 0:
-            temporary = path.with_suffix(".tmp")
-            model_weights.save_model(temporary, model, self.langs, Path(self.cfg.data))
-            temporary.replace(path)
 
     def bleu(self, model: Any, pair: str, sources: Sequence[str], references: Sequence[str]) -> float:
         """Compute BLEU of the current weights on parallel text."""
@@ -223,14 +218,7 @@ def run(cfg: UmtConfig) -> manifest.Manifest:
         UserError: a language is given twice or has no text, the checkpoint was not trained on it, the run
             collapsed, or a test set is missing or its sides differ in length.
     """
-    return train_and_score.run_stage(STAGE, cfg)
-
-
-def make_watcher(cfg: UmtConfig, settings: PretrainConfig) -> ValidationWatcher:
-    """Create the validation callback, after a warning about what to expect of the languages."""
-    for pair in cfg.pairs:
-        warn_if_no_shared_pieces(Path(cfg.data), pair)
-    return ValidationWatcher(cfg, settings)
+    return train_and_score.run_stage(cfg, score_run, format_scores, ValidationWatcher)
 
 
 def score_run(
@@ -242,14 +230,3 @@ def score_run(
     for pair, two in tests.items():
         scores["test"][pair] = score_test_set(cfg, translator, pair, *two, folder)
     return scores
-
-
-STAGE = train_and_score.TranslationStage[UmtConfig](
-    "umt",
-    inputs=plans.list_umt_inputs,
-    sets=lambda cfg: {"oracle": cfg.oracle, "test": cfg.test},
-    pretraining=plans.plan_umt,
-    scores=score_run,
-    report=format_scores,
-    watch=make_watcher,
-)

@@ -12,12 +12,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from xling.array_types import Float, Int
 from xling.core.errors import UserError
 from xling.models.generate.settings import Search
 from xling.objectives.base import FIRST_PIECE
@@ -25,9 +26,6 @@ from xling.objectives.umt import translate
 from xling.text import word_translation
 from xling.transfer.settings import CollapseConfig
 from xling.transfer.translation.supervised import bleu_and_chrf
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int
 
 
 @dataclass(frozen=True)
@@ -47,10 +45,7 @@ def share_in_language(
     """Return the share of texts that naive Bayes over pieces assigns to a language.
 
     Args:
-        counts: counts of pieces by language, (num_langs, vocabulary).
         tokens: pieces of each text; an empty one is in no language.
-        lang: the language.
-        candidates: languages to choose from.
     """
     smoothed = counts.double()[list(candidates)] + 0.1
     log_shares = (smoothed / smoothed.sum(1, keepdim=True)).log()
@@ -83,11 +78,7 @@ class Examiner:
     """Measurement of a model on held-out monolingual sentences.
 
     Args:
-        held_out_by_lang: sentences by language index.
         pairs: pairs of language indices, each examined in both directions.
-        symbols: symbols of the model.
-        processor: SentencePiece.
-        search: search settings.
     """
 
     def __init__(
