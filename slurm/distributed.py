@@ -36,11 +36,6 @@ class Rendezvous:
     port: int
     local_size: int = 0
 
-    @property
-    def init_method(self) -> str:
-        """Return the ``init_method`` of torch's process group: the address of the first process."""
-        return f"tcp://{self.address}:{self.port}"
-
     def environment(self) -> dict[str, str]:
         """Return the rendezvous as torchrun's variables."""
         return {

@@ -72,10 +72,7 @@ def _is_misfit(char: str, before: str, after: str, letters: Collection[str] | No
 
 
 def right_pages(
-    lines: Iterable[str],
-    letters: Collection[str],
-    tables: Mapping[tuple[str, str], Table],
-    column: int,
+    lines: Iterable[str], letters: Collection[str], tables: Mapping[tuple[str, str], Table], column: int
 ) -> tuple[str, str] | None:
     """Return the mistaken and the right code page of a text, or None where it is right or cannot be told.
 

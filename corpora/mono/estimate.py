@@ -177,12 +177,7 @@ def _with_boilerplate_stage(build: Build, rate: Rate) -> Rate:
 def _cost(name: str, rate: Rate, parts: int, text_bytes: float, memory_mb: float) -> Cost:
     seconds = text_bytes / _MB * rate.cpu_s + parts * rate.part_s
     return Cost(
-        name,
-        parts,
-        seconds / 3600,
-        text_bytes * rate.read / 1e9,
-        text_bytes * rate.written / 1e9,
-        memory_mb,
+        name, parts, seconds / 3600, text_bytes * rate.read / 1e9, text_bytes * rate.written / 1e9, memory_mb
     )
 
 

@@ -142,12 +142,7 @@ def _leaks(kept: pl.DataFrame, splits: npt.NDArray[np.object_]) -> npt.NDArray[n
 
 
 def _write(
-    build: Build,
-    folders: list[Path],
-    outcomes: pl.DataFrame,
-    ledger: Ledger,
-    counters: Counters,
-    out: Path,
+    build: Build, folders: list[Path], outcomes: pl.DataFrame, ledger: Ledger, counters: Counters, out: Path
 ) -> None:
     """Write shards, Moses files and rejects, and count what happens to each pair."""
     (out / "shards").mkdir()

@@ -248,15 +248,7 @@ def _chart_and_line(key: str) -> tuple[str, str] | None:
     parts = key.split("/")
     if parts[0] == "loss":
         return "/".join(parts[:2]), parts[2] if len(parts) > 2 else "all"
-    if parts[0] in (
-        "update",
-        "split",
-        "ppl",
-        "count",
-        "skipped_updates",
-        "halved_batches",
-        "epoch",
-    ):
+    if parts[0] in ("update", "split", "ppl", "count", "skipped_updates", "halved_batches", "epoch"):
         return None
     return parts[-1], parts[0] if len(parts) > 1 else "all"
 
