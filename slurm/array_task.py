@@ -104,7 +104,9 @@ class Element:
                 result = _run(step, self.phase, self.index)
         except signals.Stopped:
             reason = signals.stop_requested() or "the stage stopped by itself"
-            reached_limit = time.time() >= _signal_time(step, started_at) - LIMIT_SLACK_S
+            resources = step.plan.resources
+            end = float(os.environ.get("SLURM_JOB_END_TIME") or started_at + resources.timeout_min * 60)
+            reached_limit = time.time() >= end - resources.signal_delay_s - LIMIT_SLACK_S
             may_requeue = _may_requeue()
             reason = reason if may_requeue else f"ended by Slurm (cancelled or requeued), after: {reason}"
             part.append("stopped", reason=reason, saved=part.num_saved(), key=self.key, limit=reached_limit)
@@ -147,13 +149,6 @@ def _variables_restored(*names: str) -> Iterator[None]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
-
-
-def _signal_time(step: Step, started_at: float) -> float:
-    """Return when Slurm will signal the time limit, in seconds since the epoch."""
-    resources = step.plan.resources
-    end = float(os.environ.get("SLURM_JOB_END_TIME") or started_at + resources.timeout_min * 60)
-    return end - resources.signal_delay_s
 
 
 def _run(step: Step, phase: str, index: int) -> Any:

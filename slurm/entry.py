@@ -47,7 +47,16 @@ def main(words: Sequence[str]) -> int:
     if kind == "collect":
         reconcile.reconcile_patiently(step.run)
         return 0
-    entry = _find_entry(step, key)
+    # A slow shared file system may show a submission late.
+    deadline = time.monotonic() + RECORD_DELAY_S
+    while not (entries := [entry for entry in step.jobs() if entry["key"] == key]):
+        if time.monotonic() > deadline:
+            raise UserError(
+                f"{step.path}/jobs.jsonl has no submission {key}",
+                fix="look for a damaged line in it, then: xling slurm reconcile RUN",
+            )
+        time.sleep(1)
+    entry = entries[0]
     indices = submission_decisions.indices_of_this_job(step, entry)
     return _run_elements(
         [Element(run, step_name, entry["phase"], index, key) for index in indices], step, entry
@@ -127,19 +136,6 @@ def _is_controller_away(error: Exception, step: Step) -> bool:
     if isinstance(error, lease.HeldError):
         return not reconcile.view_of(step.run).answers
     return isinstance(error, reconcile.NoAnswerError)
-
-
-def _find_entry(step: Step, key: str) -> Event:
-    """Return the submission with this key; a slow shared file system may show it late."""
-    deadline = time.monotonic() + RECORD_DELAY_S
-    while not (entries := [entry for entry in step.jobs() if entry["key"] == key]):
-        if time.monotonic() > deadline:
-            raise UserError(
-                f"{step.path}/jobs.jsonl has no submission {key}",
-                fix="look for a damaged line in it, then: xling slurm reconcile RUN",
-            )
-        time.sleep(1)
-    return entries[0]
 
 
 if __name__ == "__main__":

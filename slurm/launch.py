@@ -160,19 +160,6 @@ def _start_run(site: Site, plans: dict[str, StepPlan], cluster: str, name: str) 
         except UserError:
             shutil.rmtree(run.path)
             raise
-    start_run(run)
-    barriers = {step.name: step.barrier() for step in run.steps.values()}
-    told = ", ".join(f"{step} {barrier}" for step, barrier in barriers.items())
-    text = f"submitted {name} (barriers: {told}); watch it with: xling slurm status {name}"
-    return Answer(text, {"run": name, "cluster": cluster, "barriers": barriers})
-
-
-def start_run(run: Run) -> None:
-    """Submit a new run; if Slurm rejects it, nothing is left behind.
-
-    Raises:
-        UserError: Slurm refused, or somebody else writes to the place of one of the steps.
-    """
     try:
         for step in run.steps.values():
             step.hold_leases()
@@ -190,6 +177,10 @@ def start_run(run: Run) -> None:
         if not has_jobs:
             shutil.rmtree(run.path)
         raise
+    barriers = {step.name: step.barrier() for step in run.steps.values()}
+    told = ", ".join(f"{step} {barrier}" for step, barrier in barriers.items())
+    text = f"submitted {name} (barriers: {told}); watch it with: xling slurm status {name}"
+    return Answer(text, {"run": name, "cluster": cluster, "barriers": barriers})
 
 
 def run_here(run: Run) -> Answer:

@@ -145,7 +145,12 @@ def draw(folder: Path, cfg: Draw, langs: Sequence[str] = ()) -> Sample:
     corpora, crawl = corpora_of(folder), is_crawl(folder)
     sample = Sample(digest_of(folder))
     index = read_json(folder / ROUTED_FOLDER / "index.json") if crawl else {}
-    chosen = _chosen_langs(langs, sorted({*corpora, *index}))
+    there = sorted({*corpora, *index})
+    chosen = [languages.get(code).code for code in langs]
+    for code in chosen:
+        if code not in there:
+            raise UserError(f"langs={','.join(langs)}: no text in {code}", ", ".join(there))
+    chosen = chosen or there
     by_stratum: dict[str, list[dict[str, Any]]] = {}
     for lang, path in corpora.items():
         if lang in chosen or not crawl:
@@ -169,14 +174,6 @@ def draw(folder: Path, cfg: Draw, langs: Sequence[str] = ()) -> Sample:
 
 def _stage(key: str) -> str:
     return key.partition("/")[0]
-
-
-def _chosen_langs(langs: Sequence[str], there: list[str]) -> list[str]:
-    chosen = [languages.get(code).code for code in langs]
-    for code in chosen:
-        if code not in there:
-            raise UserError(f"langs={','.join(langs)}: no text in {code}", ", ".join(there))
-    return chosen or there
 
 
 def _draw_corpus(

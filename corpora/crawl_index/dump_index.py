@@ -103,7 +103,35 @@ class DumpIndex:
         read = IndexRows(pl.DataFrame(schema={**SCHEMA, "dump": pl.String}), num_parts=len(parts))
         hits = self._find_all(sorted(parts, key=lambda part: drawn(part[1], self._seed)), read)
         groups = list(self._groups(hits, read))
-        self._read_groups(hits, groups, read)
+        # Row groups are read while the limits allow, the cheapest first.
+        tables: list[pl.DataFrame] = []
+        num_rows = record_bytes = 0
+        groups.sort(key=lambda group: group.order)
+        with (
+            Progress("index: rows", len(groups), "row groups") as bar,
+            ThreadPoolExecutor(CONNECTIONS) as pool,
+        ):
+            left = sum(group.num_matches for group in groups)
+            for some in _batches(groups):
+                mean = record_bytes / num_rows if num_rows else _SMALL_RECORD_BYTES
+                cost = sum(group.cost for group in some)
+                least = read.index_bytes + cost + record_bytes + mean * min(g.num_matches for g in some)
+                if tables and self._num_bytes and least > self._num_bytes:
+                    break
+                for group, table in zip(some, pool.map(lambda g: self._rows(hits, g), some), strict=True):
+                    left -= group.num_matches if isinstance(table, pl.DataFrame) else 0
+                    if isinstance(table, pl.DataFrame):
+                        read.index_bytes += group.cost
+                        num_rows += len(table)
+                        record_bytes += int(table["warc_record_length"].fill_null(0).clip(0).sum())
+                        tables.append(table.with_columns(dump=pl.lit(group.dump)))
+                    elif table:
+                        left -= group.num_matches
+                        read.notes[LOST_ROWS] += group.num_matches
+                bar.update(len(some))
+        read.notes["matching rows left out (size= or time=)"] += left
+        if tables:
+            read.table = pl.concat(tables)
         return read
 
     def _reader_of(self, dump: str) -> PartReader:
@@ -170,37 +198,6 @@ class DumpIndex:
                 yield _Group(name, dump, number, num, columns, hits.cost(number, columns))
             except ValueError:
                 read.notes[LOST_ROWS] += num
-
-    def _read_groups(self, hits: dict[tuple[str, str], Found], groups: list[_Group], read: IndexRows) -> None:
-        """Read row groups while the limits allow, the cheapest first."""
-        tables: list[pl.DataFrame] = []
-        num_rows = record_bytes = 0
-        groups.sort(key=lambda group: group.order)
-        with (
-            Progress("index: rows", len(groups), "row groups") as bar,
-            ThreadPoolExecutor(CONNECTIONS) as pool,
-        ):
-            left = sum(group.num_matches for group in groups)
-            for some in _batches(groups):
-                mean = record_bytes / num_rows if num_rows else _SMALL_RECORD_BYTES
-                cost = sum(group.cost for group in some)
-                least = read.index_bytes + cost + record_bytes + mean * min(g.num_matches for g in some)
-                if tables and self._num_bytes and least > self._num_bytes:
-                    break
-                for group, table in zip(some, pool.map(lambda g: self._rows(hits, g), some), strict=True):
-                    left -= group.num_matches if isinstance(table, pl.DataFrame) else 0
-                    if isinstance(table, pl.DataFrame):
-                        read.index_bytes += group.cost
-                        num_rows += len(table)
-                        record_bytes += int(table["warc_record_length"].fill_null(0).clip(0).sum())
-                        tables.append(table.with_columns(dump=pl.lit(group.dump)))
-                    elif table:
-                        left -= group.num_matches
-                        read.notes[LOST_ROWS] += group.num_matches
-                bar.update(len(some))
-        read.notes["matching rows left out (size= or time=)"] += left
-        if tables:
-            read.table = pl.concat(tables)
 
     def _rows(self, hits: dict[tuple[str, str], Found], group: _Group) -> pl.DataFrame | bool:
         """Return the rows of a row group; True where it is damaged, False where a limit is reached."""

@@ -194,12 +194,6 @@ def _weight(doc: Document, weights: list[tuple[int, float]]) -> float:
     return next((weight for least, weight in weights if size >= least), 1.0)
 
 
-def _num_copies(doc: Document, epochs: float, seed: int) -> int:
-    """Return how often a document is drawn: the whole epochs, and once more with the remaining probability."""
-    number = xxhash.xxh64_intdigest(doc.id.encode(), seed=seed) / 2**64
-    return int(epochs) + (number < epochs - int(epochs))
-
-
 def _write_shuffle_parts(
     cfg: SampleConfig, out: Path, corpora: dict[str, Path], epochs: dict[str, float], num_shards: int
 ) -> dict[str, tuple[int, int]]:
@@ -215,7 +209,9 @@ def _write_shuffle_parts(
             num_chars = num_docs = 0
             for doc in read_corpus(path):
                 times = min(cfg.max_epochs, epochs[lang] * _weight(doc, weights))
-                for copy in range(_num_copies(doc, times, cfg.seed)):
+                # The whole epochs, and once more with the remaining probability.
+                number = xxhash.xxh64_intdigest(doc.id.encode(), seed=cfg.seed) / 2**64
+                for copy in range(int(times) + (number < times - int(times))):
                     key = f"{lang}/{doc.id}/{copy}".encode()
                     tables[xxhash.xxh64_intdigest(key, seed=cfg.seed) % num_shards].add(to_row(doc))
                     num_chars += len(doc.text)

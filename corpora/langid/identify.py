@@ -238,9 +238,12 @@ class Ensemble:
         if _fasttext_alone_can_tell(fasttext_ranking, ngram_ranking):
             return fasttext_ranking
         ngram_weight = _ngram_weight(fasttext_ranking, ngram_ranking, py3langid_answer)
+        # The probabilities of n-grams are flattened, and sum to 1 again.
+        powers = [(code, score**_SOFTNESS) for code, score in ngram_ranking]
+        total = sum(power for _, power in powers)
         rankings = (
             (_FASTTEXT_WEIGHT, fasttext_ranking),
-            (ngram_weight, _soften(ngram_ranking)),
+            (ngram_weight, [(code, power / total) for code, power in powers]),
             (1.0, py3langid_answer),
         )
         votes: defaultdict[str, float] = defaultdict(float)
@@ -328,13 +331,6 @@ def _agree(fasttext_ranking: Ranking, py3langid_answer: Ranking) -> bool:
 
 def _base_code(code: str) -> str:
     return code.partition("_")[0]
-
-
-def _soften(ranking: Ranking) -> Ranking:
-    """Return flattened probabilities, which sum to 1 again."""
-    powers = [(code, score**_SOFTNESS) for code, score in ranking]
-    total = sum(power for _, power in powers)
-    return [(code, power / total) for code, power in powers]
 
 
 def open_identifier(model: Path | None, labels: Mapping[str, str]) -> Identifier:

@@ -75,7 +75,10 @@ def run_part(build: Build, phase: str, index: int) -> Answer | None:
         return _run_overview(build)
     else:
         lang, part = _parts_of(build.workspace, phase)[index]
-        _run_one(build, lang, phase, part)
+        try:
+            one.run_part(resolve(build.cfg.for_lang(lang)), phase, part)
+        except NothingLeftError as error:
+            sealed.write_json(build.workspace.root / _EMPTY / f"{lang}.json", ledger_to_json(error.ledger))
     return None
 
 
@@ -117,13 +120,6 @@ def _read_parts(path: Path, mtime_ns: int) -> dict[str, list[tuple[str, int]]]:
     fix = f"delete {path.parent} and run the same command again"
     parts: dict[str, list[tuple[str, int]]] = sealed.read_json(path, fix)
     return parts
-
-
-def _run_one(build: Build, lang: str, phase: str, part: int) -> None:
-    try:
-        one.run_part(resolve(build.cfg.for_lang(lang)), phase, part)
-    except NothingLeftError as error:
-        sealed.write_json(build.workspace.root / _EMPTY / f"{lang}.json", ledger_to_json(error.ledger))
 
 
 def _run_overview(build: Build) -> Answer:

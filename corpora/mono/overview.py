@@ -197,8 +197,23 @@ def _body(
         table = data_card.as_html(data_card.table(_HEAD, map(_cells, empty), numbers=_NUMBERS))
         yield f"<details><summary>{html.escape(note)}</summary>{table}</details>"
     yield f"<h2>A line of each</h2>{_quotes(sentences, rows)}"
-    head, names, counts = _confusion(Counters.of_stats(routed))
-    yield f"<h2>Declared and found</h2><p>{_TEXTS['confusion']}</p>{charts.confusion_matrix(head, names, counts)}"
+    # The most frequent declared and identified languages; the others together.
+    pairs = Counter({tuple(key.split("\t")): n for key, n in Counters.of_stats(routed).confusion.items()})
+    sides: list[list[str]] = []
+    for side in (0, 1):
+        frequencies: Counter[str] = Counter()
+        for pair, n in pairs.items():
+            frequencies[pair[side] or "none"] += n
+        sides.append([name for name, _ in frequencies.most_common(_MAX_CELLS)])
+    counts: Counter[tuple[str, str]] = Counter()
+    for pair, n in pairs.items():
+        declared, identified = (
+            name if (name := pair[side] or "none") in sides[side] else "other" for side in (0, 1)
+        )
+        counts[declared, identified] += n
+    other = [["other"] if any(pair[side] == "other" for pair in counts) else [] for side in (0, 1)]
+    matrix = charts.confusion_matrix(sides[0] + other[0], sides[1] + other[1], dict(counts))
+    yield f"<h2>Declared and found</h2><p>{_TEXTS['confusion']}</p>{matrix}"
     yield f"<h2>Dropped on the way</h2><p>{_TEXTS['lost']}</p>{losses}"
     sources = [[source["uri"], source["licence"]] for source in routed["sources"]]
     yield f"<h2>Sources</h2>{data_card.as_html(data_card.table(['source', 'licence'], sources))}"
@@ -221,22 +236,3 @@ def _write(root: Path, folder: Path, rows: list[dict[str, Any]], routed: dict[st
     markdown = ["# Corpora of one crawl", "", lead, "", _TEXTS["table"], "", *table]
     markdown += ["", _TEXTS["lost"], "", *data_card.as_markdown(losses), ""]
     (folder / data_card.MARKDOWN_FILE).write_text(show_controls("\n".join(markdown)), encoding="utf-8")
-
-
-def _confusion(counters: Counters) -> tuple[list[str], list[str], dict[tuple[str, str], int]]:
-    """Return the most frequent declared and identified languages, and their counts; the others together."""
-    pairs = Counter({tuple(key.split("\t")): n for key, n in counters.confusion.items()})
-    sides: list[list[str]] = []
-    for side in (0, 1):
-        frequencies: Counter[str] = Counter()
-        for pair, n in pairs.items():
-            frequencies[pair[side] or "none"] += n
-        sides.append([name for name, _ in frequencies.most_common(_MAX_CELLS)])
-    counts: Counter[tuple[str, str]] = Counter()
-    for pair, n in pairs.items():
-        declared, identified = (
-            name if (name := pair[side] or "none") in sides[side] else "other" for side in (0, 1)
-        )
-        counts[declared, identified] += n
-    other = [["other"] if any(pair[side] == "other" for pair in counts) else [] for side in (0, 1)]
-    return sides[0] + other[0], sides[1] + other[1], dict(counts)

@@ -201,6 +201,12 @@ def _stats(build: Build, ledger: Ledger, counters: Counters) -> dict[str, Any]:
     parts = [read_json(folder / INPUTS) for folder in build.parts]
     audits = [read_json(folder / AUDIT) for folder in build.parts if (folder / AUDIT).is_file()]
     inputs = {path: {"sha256": digest} for part in parts for path, digest in part["digests"].items()}
+    # A row for each kind of repair: how many texts, and one before and after.
+    rows = []
+    for (stage, kind), shown in ledger.samples.items():
+        if stage == REPAIRED:
+            before, _, after = shown[0][1].partition("\n") if shown else ("", "", "")
+            rows.append([kind, f"{ledger.notes[f'{REPAIRED}_{kind}']:,}", before, after])
     return publication.stats_of(
         ledger,
         counters,
@@ -215,7 +221,7 @@ def _stats(build: Build, ledger: Ledger, counters: Counters) -> dict[str, Any]:
         stages=[READ_STAGE, *build.cfg.filters, SPLIT, CORPUS],
         reasons=_meanings(build),
         audit=audit.rows(audit.merge(audits)),
-        repairs=_repairs(ledger),
+        repairs=sorted(rows),
     )
 
 
@@ -224,16 +230,6 @@ def _meanings(build: Build) -> dict[str, str]:
     meanings = build.chain.reasons | {(READ_STAGE, r): t for r, t in READ_REASONS.items()}
     meanings |= {(SPLIT, r): t for r, t in _SPLIT_REASONS.items()}
     return {f"{stage}\t{reason}": text for (stage, reason), text in meanings.items()}
-
-
-def _repairs(ledger: Ledger) -> list[list[str]]:
-    """Return a row a kind of repair: how many texts, and one before and after."""
-    rows = []
-    for (stage, kind), shown in ledger.samples.items():
-        if stage == REPAIRED:
-            before, _, after = shown[0][1].partition("\n") if shown else ("", "", "")
-            rows.append([kind, f"{ledger.notes[f'{REPAIRED}_{kind}']:,}", before, after])
-    return sorted(rows)
 
 
 def summary(out: Path) -> Answer:

@@ -273,15 +273,11 @@ def _pair_answers(
         pairs[key] = PairedStatistics(key[0], a.stats, b.stats, items, a.blocks, seed)
         first, second = (float(a.metric.reduce(x.stats.sum(axis=0))) for x in (a, b))
         scores[key] = (first, second)
-    return pairs, scores, a.metric, _averaged_languages(suite, keys, a.metric)
-
-
-def _averaged_languages(suite: str, keys: Sequence[tuple[Key, Key]], metric: Metric) -> tuple[str, ...]:
-    """Return the languages of an average as the first table shows it: without those that a system was trained in."""
-    langs = averaged_in_publication(suite, list(dict.fromkeys(key[0] for key, _ in keys)), metric.name)
+    # The average is that of the first table: without languages that a system was trained in.
+    langs = averaged_in_publication(suite, list(dict.fromkeys(key[0] for key, _ in keys)), a.metric.name)
     sources = {key[4] for pair in keys for key in pair if len(key) > 4}
     others = [lang for lang in langs if not any(languages.is_same(lang, source) for source in sources)]
-    return tuple(others or langs)
+    return pairs, scores, a.metric, tuple(others or langs)
 
 
 def _common_keys(baseline: System, after: System) -> list[tuple[Key, Key]]:

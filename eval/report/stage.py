@@ -193,7 +193,11 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
 
 def files(report: Report) -> dict[str, str]:
     """Return the report's files: file name -> content."""
-    tables = _csv_files(report)
+    every_table = [s for section in report.sections for s in (*section.tables, *section.details)]
+    every_table += [report.overall] if report.overall else []
+    every_table += [_signatures(report.scores)] if report.scores else []
+    tables = {f"scores_{t.title}.csv".replace(" ", "_"): render.comma_separated(t) for t in report.tables}
+    tables |= {f"{s.name}.csv": tabular.to_csv(s) for s in every_table}
     page = html_page(report, tables)
     return {
         "report.html": page,
@@ -201,15 +205,6 @@ def files(report: Report) -> dict[str, str]:
         "report.tex": latex_report(report),
         **tables,
     }
-
-
-def _csv_files(report: Report) -> dict[str, str]:
-    every_table = [s for section in report.sections for s in (*section.tables, *section.details)]
-    every_table += [report.overall] if report.overall else []
-    every_table += [_signatures(report.scores)] if report.scores else []
-    content_of = {f"scores_{t.title}.csv".replace(" ", "_"): render.comma_separated(t) for t in report.tables}
-    content_of |= {f"{s.name}.csv": tabular.to_csv(s) for s in every_table}
-    return content_of
 
 
 def markdown_report(report: Report) -> str:

@@ -92,7 +92,10 @@ def predict_and_publish(plan: EvalPlan, systems: Sequence[Backend]) -> Answer:
         if not job.suite.task:
             predict(plan, job)
         elif not job.suite.shape.is_tuned:
-            _generate(plan, job)
+            for origin in job.missing:
+                rows = load(job.suite, origin.lang, origin.split, plan.data)
+                answers = job.system.predict(None, job.suite, rows, origin.lang)
+                predictions.write(plan.predictions, origin, rows, answers)
         elif job.missing:
             _fit_and_predict(plan, job)
     silence.doing("scoring the predictions and drawing their intervals")
@@ -127,14 +130,6 @@ def _check_rows(plan: EvalPlan, jobs: Sequence[Job]) -> None:
             if (suite.name, lang, split) not in read:
                 read.add((suite.name, lang, split))
                 load(suite, lang, split, plan.data)
-
-
-def _generate(plan: EvalPlan, job: Job) -> None:
-    """Write the missing predictions of a system that writes texts without fine-tuning on the suite."""
-    for origin in job.missing:
-        rows = load(job.suite, origin.lang, origin.split, plan.data)
-        answers = job.system.predict(None, job.suite, rows, origin.lang)
-        predictions.write(plan.predictions, origin, rows, answers)
 
 
 def _fit_and_predict(plan: EvalPlan, job: Job) -> None:

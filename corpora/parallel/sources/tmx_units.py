@@ -44,7 +44,12 @@ def split_units(chunks: Iterable[bytes], name: str) -> Iterator[tuple[str, bool]
     text = _Text(_decoded(iter(chunks), name))
     num_units, is_open, has_end = 0, False, False
     outer: str | None = None  # the beginning of a unit in which another one begins, or whose end is missing
-    _check_head(text, name)
+    text.read_until("<tu", "<body")
+    head = re.sub(r"<!--.*?-->", "", re.split(r"<tu[\s>]|<body", text.buffer, maxsplit=1)[0], flags=re.DOTALL)
+    if re.search(r"<!\s*ENTITY", head, re.IGNORECASE):
+        raise UserError(
+            f"{name} declares an XML entity", "a file without entity declarations", "do not trust it"
+        )
     while (mark := text.next_mark()) is not None:
         if mark in _ENDS:
             text.skip_to(_ENDS[mark])
@@ -68,16 +73,6 @@ def split_units(chunks: Iterable[bytes], name: str) -> Iterator[tuple[str, bool]
         yield outer, False
     if is_open or not has_end:
         yield text.take(0) if is_open else "", False
-
-
-def _check_head(text: _Text, name: str) -> None:
-    """Raise UserError where a file declares an entity before its first unit."""
-    text.read_until("<tu", "<body")
-    head = re.sub(r"<!--.*?-->", "", re.split(r"<tu[\s>]|<body", text.buffer, maxsplit=1)[0], flags=re.DOTALL)
-    if re.search(r"<!\s*ENTITY", head, re.IGNORECASE):
-        raise UserError(
-            f"{name} declares an XML entity", "a file without entity declarations", "do not trust it"
-        )
 
 
 class _Text:

@@ -32,10 +32,6 @@ def _upper(letter: str) -> str:
     return "İ" if letter == "i" else letter.upper()
 
 
-def _lower(text: str) -> str:
-    return text.replace("I", "ı").replace("İ", "i").lower()
-
-
 def suffix(word: str, case: str, possessed: bool = False) -> str:
     """Return the suffix of ``case`` (loc, abl, dat, acc, gen) that harmonises with ``word``.
 
@@ -44,7 +40,7 @@ def suffix(word: str, case: str, possessed: bool = False) -> str:
         case: the case.
         possessed: whether the word ends in the third person possessive, which takes the buffer n.
     """
-    lower_word = _lower(word)
+    lower_word = word.replace("I", "ı").replace("İ", "i").lower()
     last = next((letter for letter in reversed(lower_word) if letter in _VOWELS), "e")
     two_way_vowel = "a" if last in "aıou" else "e"
     four_way_vowel = _FOUR_WAY[last]
@@ -106,12 +102,6 @@ def _render_things(things: Things | None, is_owned: bool, negated: bool) -> Phra
     return words(f"{'en az' if things.at_least else ''} {number} {adjective} {noun}")
 
 
-def _nominal_predicate(past: str) -> str:
-    """Return the object participle of a past form: aldı -> aldığını, gördü -> gördüğünü."""
-    vowel = past[-1]
-    return f"{past}ğ{vowel}n{vowel}"
-
-
 def _render_predicate(m: Meaning, is_subordinate: bool) -> str:
     negation = m.negated
     if m.verb == "own":
@@ -126,7 +116,9 @@ def _render_predicate(m: Meaning, is_subordinate: bool) -> str:
     verb = LEXICON["verb"][m.verb]
     past = verb["negative" if negation else "past"]
     if is_subordinate:
-        return _nominal_predicate(past)
+        # The object participle: aldı -> aldığını, gördü -> gördüğünü.
+        vowel = past[-1]
+        return f"{past}ğ{vowel}n{vowel}"
     return verb["negative_present" if negation else "present"] or past
 
 
