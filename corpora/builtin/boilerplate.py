@@ -56,10 +56,8 @@ _TABLE_SIZE = 0x20000
 _FEATURE_STEP = 256  # features are multiples of 1 / 256
 _WEIGHT_STEP = 1024
 _MAX_FEATURE, _MAX_WEIGHT = 16.0, 15.0
-_LONG_LINE_UNITS, _SENTENCE_UNITS = (
-    160,
-    80,
-)  # halves of letters: a long line, and the least of a line that counts as a sentence
+# Halves of letters: a long line, and the least of a line that counts as a sentence.
+_LONG_LINE_UNITS, _SENTENCE_UNITS = (160, 80)
 _WINDOWS = (2, 6, 20)
 _OFFSETS = (-3, -2, -1, 1, 2, 3)
 

@@ -17,9 +17,8 @@ from xling.text.files.compressed import DAMAGE_ERRORS
 from xling.text.files.encodings import refusal, seven_bits
 
 MAX_MEMBERS, MAX_MEMBER_BYTES, MAX_TOTAL_BYTES = 20_000, 1 << 28, 1 << 31
-_WORD_SKIPPED = frozenset(
-    {"del", "moveFrom", "Fallback", "rt"}
-)  # deleted, said twice, readings above characters
+# Deleted, said twice, readings above characters.
+_WORD_SKIPPED = frozenset({"del", "moveFrom", "Fallback", "rt"})
 _ODT_SKIPPED = frozenset(
     {"tracked-changes", "annotation", "note", "ruby-text", "forms", "index-title-template"}
 )

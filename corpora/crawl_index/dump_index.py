@@ -26,9 +26,8 @@ T = TypeVar("T")
 LOST_ROWS = "rows in missing or damaged row groups of the index"
 RECORD_BYTES, _SMALL_RECORD_BYTES = 20_000, 2_000  # usual, and lowest mean, of records not known yet
 _INDEX_SHARE = 0.5  # of the bytes that may come: what the language columns may take
-_DIGEST_SHARE = (
-    0.1  # of records that are copies: where bytes are scarce, a digest is read if it costs less than these
-)
+# Of records that are copies: where bytes are scarce, a digest is read if it costs less than these.
+_DIGEST_SHARE = 0.1
 
 
 @dataclass

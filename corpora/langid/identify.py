@@ -28,16 +28,13 @@ MAX_CHARS = 400
 SURE_SCORE = 0.8  # from this fastText score on, no other model is asked about a long text
 _LONG_CHARS = 200  # in shorter texts fastText is wrong too often even if it is sure
 # Chosen among some 50 settings on half of the lines that `benchmarks.langid` scores.
-_FASTTEXT_WEIGHT, _NGRAM_WEIGHT = (
-    0.7,
-    1.3,
-)  # weights of fastText's and the n-grams' probabilities relative to py3langid's
+# Weights of fastText's and the n-grams' probabilities relative to py3langid's.
+_FASTTEXT_WEIGHT, _NGRAM_WEIGHT = (0.7, 1.3)
 _SOFTNESS = 0.35  # exponent of the n-grams' probabilities
 _FEW_TRAINING_CHARS = 60_000
 _LONG_LINE = 80  # lines over this are tried first, since sorting all lines of a page takes longer
-_UNSURE_SCORE = (
-    0.5  # under this fastText score others may be right about languages that one model alone knows
-)
+# Under this fastText score others may be right about languages that one model alone knows.
+_UNSURE_SCORE = 0.5
 _SURE_NGRAMS = 0.99  # from this score of the n-grams on, a language that they alone know needs no vote
 _AGREED_SCORE = 0.9  # from this fastText score on, agreement of py3langid is enough
 _NUM_CANDIDATES = 5

@@ -39,9 +39,8 @@ _UNNESTED_TAGS = (
     "track|wbr"
 )
 _UNNESTED_TAG_NAMES = frozenset(_UNNESTED_TAGS.split("|"))
-_ANSWER_HEADER = struct.Struct(
-    "<BQ"
-)  # main content or all, or whether the page was too deep; number of bytes that follow
+# Main content or all, or whether the page was too deep; number of bytes that follow.
+_ANSWER_HEADER = struct.Struct("<BQ")
 _workers: dict[int, subprocess.Popen[bytes]] = {}
 
 

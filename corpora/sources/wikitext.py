@@ -115,9 +115,8 @@ def clean(
         return f"\x02{len(nowiki_texts) - 1}\x03"
 
     last = text.lower().rfind("</nowiki>")
-    closed = (
-        last + len("</nowiki>") if last >= 0 else 0
-    )  # otherwise every start would search for an end in vain
+    # Otherwise every start would search for an end in vain.
+    closed = last + len("</nowiki>") if last >= 0 else 0
     text = _NOWIKI.sub(keep_nowiki, text[:closed]) + _EMPTY_NOWIKI.sub(keep_nowiki, text[closed:])
     text = _without_removed_tags(_EMPTY_TAG.sub("", keep_raised_digits(text)))
     renderer = _Renderer(names, page)
@@ -212,9 +211,8 @@ def _close_unmatched(stack: list[_OpenBracket]) -> None:
         frame.pieces.popleft()
     if frame.opener == "-{":
         frame.pieces.appendleft(frame.opener)
-    if len(stack[-1].pieces) < len(
-        frame.pieces
-    ):  # append the shorter to the longer, so that nesting is not quadratic
+    # Append the shorter to the longer, so that nesting is not quadratic.
+    if len(stack[-1].pieces) < len(frame.pieces):
         frame.pieces.extendleft(reversed(stack[-1].pieces))
         stack[-1].pieces = frame.pieces
     else:

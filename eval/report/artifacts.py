@@ -150,9 +150,8 @@ def check_answers_unchanged(artifact: Artifact) -> None:
         return
     for name, recorded in artifact.manifest.inputs.items():
         *_, inside = name.rpartition("/predictions/")
-        beside = (
-            artifact.path.parent / "predictions" / inside
-        )  # where the run was moved, its answers are there
+        # Where the run was moved, its answers are there.
+        beside = artifact.path.parent / "predictions" / inside
         path = beside if beside.is_file() else Path(name)
         if path.suffix == ".parquet" and path.is_file() and digests.of_file(path) != recorded:
             raise UserError(

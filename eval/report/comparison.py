@@ -117,9 +117,8 @@ def systems_of(runs: Sequence[Run], data: Path | None) -> list[System]:
                         _answers_of_texts(item.stats)
                     )
         for (suite, system), answers in answers_of_systems.items():
-            default_name = (
-                f"{run.name} {system}" if len(runs) > 1 else system
-            )  # an input of the run, not in its tables
+            # An input of the run, not in its tables.
+            default_name = f"{run.name} {system}" if len(runs) > 1 else system
             if name := names.get((run.name, suite, system), default_name):
                 by_row = scored_of_systems.get((suite, system), {})
                 systems.append(System(name, suite, answers, system in CONTROLS, by_row))

@@ -117,9 +117,8 @@ def run(cfg: ReportConfig) -> Answer:
             out.counts["scores"] = len(report.scores)
     written_files = [f"{cfg.out / name}" for name in ("report.html", "report.md", "report.tex")]
     scores = artifacts.merged_scores(runs)[0]
-    num_parts = 2 + len(
-        {score.suite for score in scores}
-    )  # the title, the overview and a table for each suite
+    # The title, the overview and a table for each suite.
+    num_parts = 2 + len({score.suite for score in scores})
     text = "\n## ".join((cfg.out / "report.md").read_text(encoding="utf-8").split("\n## ")[:num_parts])
     summary_data = {
         "written": sorted(str(p) for p in cfg.out.iterdir()),

@@ -81,10 +81,8 @@ class Script(PairFilter):
                 for row in candidates.filter(num_foreign > allowed)["index"]:
                     reasons[row] = reasons[row] or f"script_{side}"
         for side, lang in context.sides:
-            if lang.script in (
-                "Hans",
-                "Hant",
-            ):  # both have the letters of Chinese, and characters of their own
+            # Both have the letters of Chinese, and characters of their own.
+            if lang.script in ("Hans", "Hant"):
                 for row, text in enumerate(pairs[side]):
                     if not reasons[row] and chinese_form(text) not in ("", lang.script):
                         reasons[row] = f"script_{side}"
