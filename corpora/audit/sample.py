@@ -5,6 +5,7 @@ A text is drawn by a random number of its row, so a larger sample of the same se
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -163,11 +164,9 @@ def draw(folder: Path, cfg: Draw, langs: Sequence[str] = ()) -> Sample:
     for name in cfg.stages:
         if name not in stages:
             raise unknown("stage in stages", name, sorted(stages | {*map(_stage, sample.only_counted)}))
+    turns = itertools.zip_longest(*by_stratum.values())
     sample.texts = [
-        text
-        for place in range(cfg.num_texts)
-        for texts in by_stratum.values()
-        for text in texts[place : place + 1]
+        text for turn in itertools.islice(turns, cfg.num_texts) for text in turn if text is not None
     ]
     return sample
 

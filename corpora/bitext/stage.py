@@ -237,12 +237,7 @@ def _write(folder: Path, cfg: BitextConfig, aligned_documents: Sequence[_Aligned
                 row = [*texts, f"{bead.score:.4f}", documents.src.name, *places]
                 pairs.write("\t".join(field.replace("\t", " ") for field in row) + "\n")
             sizes = len(documents.src.sentences), len(documents.tgt.sentences)
-            row = [
-                documents.src.name,
-                documents.tgt.name,
-                documents.paired_by,
-                *map(str, sizes),
-                str(num_kept - kept_before),
-            ]
+            row = [documents.src.name, documents.tgt.name, documents.paired_by]
+            row += map(str, (*sizes, num_kept - kept_before))
             table.write("\t".join(field.replace("\t", " ") for field in row) + "\n")
     return {"pairs": num_kept, "under_threshold": num_below, "paired_documents": len(aligned_documents)}

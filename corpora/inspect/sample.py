@@ -134,16 +134,10 @@ def _make_answer(counts: dict[str, Any]) -> Answer:
 def report(results: dict[str, DrawnLanguage], cfg: SampleConfig) -> str:
     """Return a Markdown table of requested and drawn shares and epochs per language, with the alpha below."""
     total = sum(d.drawn_chars for d in results.values()) or 1
-    rows = [
-        [
-            lang,
-            f"{d.num_chars:,}",
-            f"{100 * d.share:.2f} %",
-            f"{100 * d.drawn_chars / total:.2f} %",
-            f"{d.epochs:.2f}",
-        ]
-        for lang, d in sorted(results.items(), key=lambda item: -item[1].num_chars)
-    ]
+    rows = []
+    for lang, d in sorted(results.items(), key=lambda item: -item[1].num_chars):
+        shares = [f"{100 * d.share:.2f} %", f"{100 * d.drawn_chars / total:.2f} %"]
+        rows.append([lang, f"{d.num_chars:,}", *shares, f"{d.epochs:.2f}"])
     lines = tabular.markdown_grid(
         [["lang", "characters", "asked", "drawn", "epochs"], *rows], [False, *[True] * 4]
     )

@@ -311,14 +311,9 @@ def _ngram_weight(fasttext_ranking: Ranking, ngram_ranking: Ranking, py3langid_a
     if other in _ONLY_PY3LANGID and other_score >= _AGREED_SCORE and fasttext_ranking[0][1] < _UNSURE_SCORE:
         return 0.0
     is_close = languages.get(mine).family == languages.get(other).family
-    return (
-        0.0
-        if is_close
-        and _base_code(mine) in _py3langid_langs()
-        and _ngram_identifier().knows_little(other)
-        and not _ngram_identifier().knows_little(mine)
-        else _NGRAM_WEIGHT * score**0.5
-    )
+    knows_little = _ngram_identifier().knows_little
+    is_doubtful = is_close and _base_code(mine) in _py3langid_langs() and knows_little(other)
+    return 0.0 if is_doubtful and not knows_little(mine) else _NGRAM_WEIGHT * score**0.5
 
 
 def _agree(fasttext_ranking: Ranking, py3langid_answer: Ranking) -> bool:

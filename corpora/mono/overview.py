@@ -31,16 +31,9 @@ from xling.text.document import READ, STORED, Ledger
 STAGE_NAME = "corpus overview"
 STATS = "stats.json"
 _HEAD = [
-    "language",
-    "code",
-    "documents",
-    "kept",
-    "characters",
-    "kept",
-    "share",
-    "expected precision",
+    "language", "code", "documents", "kept", "characters", "kept", "share", "expected precision",
     "most was lost to",
-]
+]  # fmt: skip
 _NUMBERS = (2, 3, 4, 5, 6)
 _MAX_CELLS = 16
 _TEXTS = {
@@ -122,14 +115,8 @@ def _cells(row: dict[str, Any]) -> list[str]:
     numbers = (
         row[name] for name in ("found_documents", "kept_documents", "found_characters", "kept_characters")
     )
-    return [
-        row["name"],
-        row["lang"],
-        *(f"{n:,}" for n in numbers),
-        f"{share:.1f} %",
-        _says(row),
-        row["worst"],
-    ]
+    counts = [f"{n:,}" for n in numbers]
+    return [row["name"], row["lang"], *counts, f"{share:.1f} %", _says(row), row["worst"]]
 
 
 def _says(row: dict[str, Any]) -> str:

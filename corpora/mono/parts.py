@@ -301,12 +301,8 @@ def input_of(context: Context, shard: Shard) -> dict[str, Any]:
     """Return the origin of a shard, and the size and digest of its file if it has one."""
     if shard.checksum and not shard.remote:  # known already
         algorithm, _, digest = shard.checksum.partition(":")
-        return {
-            "location": shard.location,
-            "source": shard.source,
-            "bytes": shard.num_bytes,
-            algorithm: digest,
-        }
+        facts = {"location": shard.location, "source": shard.source, "bytes": shard.num_bytes}
+        return {**facts, algorithm: digest}
     path = context.download(shard).path if shard.remote else Path(shard.location)
     facts: dict[str, Any] = {"location": shard.location, "source": shard.source}
     return facts | ({"bytes": path.stat().st_size, "sha256": digests.of_file(path)} if path.is_file() else {})

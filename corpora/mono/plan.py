@@ -54,14 +54,9 @@ def make_plan(build: Build) -> Plan:
             continue
         unseen = [shard for shard in source.shards() if not (_is_local(shard) and _is_repeated(shard, seen))]
         sizes = [shard.num_bytes for shard in unseen]
-        sources.append(
-            {
-                "uri": uri,
-                "licence": source.licence,
-                "num_shards": len(unseen),
-                "num_bytes": None if None in sizes else sum(size or 0 for size in sizes),
-            }
-        )
+        num_bytes = None if None in sizes else sum(size or 0 for size in sizes)
+        told = {"uri": uri, "licence": source.licence, "num_shards": len(unseen), "num_bytes": num_bytes}
+        sources.append(told)
         shards += unseen
     if not shards:
         raise UserError(f"no file in {', '.join(build.uris)}", fix="check source=, dump= and base_urls=")

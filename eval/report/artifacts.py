@@ -77,10 +77,7 @@ def open_runs(paths_of_runs: Sequence[str | Path]) -> list[Run]:
     names_and_paths = [str(place).partition("=") for place in paths_of_runs]
     paths = [Path(path if sign else name) for name, sign, path in names_and_paths]
     given_names = [name if sign else "" for name, sign, _ in names_and_paths]
-    names = [
-        given_name or short_name
-        for given_name, short_name in zip(given_names, short_names(paths), strict=True)
-    ]
+    names = [given or short for given, short in zip(given_names, short_names(paths), strict=True)]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise UserError(f"two runs are called {twice!r}", "different names", "runs=NAME=PATH,NAME=PATH")
@@ -270,28 +267,19 @@ def text_scores(artifact: Artifact, name: str) -> list[Score]:
     """Return BLEU of a model's translations, with bootstrap intervals if the references are available."""
     scores = []
     for item in written_texts(artifact):
-        low, high = None, None
+        low, high, key = None, None, f"{artifact.stage}/{item.lang}/bleu"
         if item.stats is not None:
-            low, high = statistics.score_interval(
-                item.stats, METRICS["bleu"], f"{artifact.stage}/{item.lang}/bleu"
-            )
+            low, high = statistics.score_interval(item.stats, METRICS["bleu"], key)
+        num_rows, seed = (
+            len(item.stats) if item.stats is not None else 1,
+            artifact.manifest.config.get("seed", 1),
+        )
         scores.append(
             Score(
-                suite=artifact.stage,
-                lang=item.lang,
-                metric="bleu",
-                value=item.bleu,
-                n=len(item.stats) if item.stats is not None else 1,
-                seed=int(artifact.manifest.config.get("seed", 1)),
-                system=name,
-                signature=item.signature,
-                source="",
-                protocol="none",
-                select="last",
-                low=low,
-                high=high,
+                artifact.stage, item.lang, "bleu", item.bleu, num_rows, int(seed), name, item.signature,
+                source="", protocol="none", select="last", low=low, high=high,
             )
-        )
+        )  # fmt: skip
     return scores
 
 
@@ -307,13 +295,8 @@ def merged_scores(runs: Sequence[Run]) -> tuple[list[Score], list[str]]:
         for score in run.scores
         if names[run.name, score.suite, score.system]
     ]
-    has_dropped_controls = not all(names.values())
-    notes = (
-        [f"Controls are those of {runs[0].name}, or of the first run that has them."]
-        if has_dropped_controls
-        else []
-    )
-    return scores, notes
+    note = f"Controls are those of {runs[0].name}, or of the first run that has them."
+    return scores, [] if all(names.values()) else [note]
 
 
 def interval_of_averages(runs: Sequence[Run]) -> score_table.AverageInterval:

@@ -310,13 +310,10 @@ def _file_links(names: Iterable[str]) -> str:
 
 
 def _suite_html(table: ScoreTable) -> str:
-    return f'<section data-suite="{html.escape(table.title)}">{_score_table_html(table)}</section>'
-
-
-def _score_table_html(table: ScoreTable) -> str:
-    if len(table.lines) <= sections.MAX_ROWS_OPEN:
-        return render.html_with_heading("h3", table)
-    return _details_html(f"{table.title}, {len(table.lines)} rows", render.html_with_heading("h3", table))
+    content = render.html_with_heading("h3", table)
+    if len(table.lines) > sections.MAX_ROWS_OPEN:
+        content = _details_html(f"{table.title}, {len(table.lines)} rows", content)
+    return f'<section data-suite="{html.escape(table.title)}">{content}</section>'
 
 
 def _section_html(section: Section) -> str:
@@ -332,28 +329,21 @@ def _section_html(section: Section) -> str:
     ]
     for name, lines in section.commands.items():
         command_text = "\n\n".join(_shell_lines(line) for line in lines)
-        parts.append(
-            _details_html(
-                f"Commands of {name}",
-                f"<pre>{html.escape(command_text)}</pre>",
-                is_open=len(section.commands) == 1,
-            )
-        )
+        content, is_open = f"<pre>{html.escape(command_text)}</pre>", len(section.commands) == 1
+        parts.append(_details_html(f"Commands of {name}", content, is_open))
     return "\n".join(filter(None, parts))
 
 
 def _shell_lines(line: str) -> str:
-    """Format a command over several lines of a shell."""
-    return line if line.startswith("#") else " \\\n    ".join(_wrap_command(line))
-
-
-def _wrap_command(line: str, width: int = 100) -> list[str]:
+    """Format a command over several lines of a shell, of about 100 characters."""
+    if line.startswith("#"):
+        return line
     lines = [""]
     for word in map(shlex.quote, shlex.split(line)):
-        if lines[-1] and len(lines[-1]) + len(word) >= width:
+        if lines[-1] and len(lines[-1]) + len(word) >= 100:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".strip()
-    return lines
+    return " \\\n    ".join(lines)
 
 
 def _heading_html(title: str) -> str:

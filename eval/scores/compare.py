@@ -268,19 +268,12 @@ def _row_stats(cfg: GateConfig, data: Path) -> pl.DataFrame:
             continue
         (scored,) = predictions.evaluate_file(path, data, [suites()[origin.suite].metric])
         setting_name = f"{origin.protocol}.{origin.select}.{origin.source}.{origin.split}.seed{origin.seed}"
-        frames.append(
-            pl.DataFrame(
-                {
-                    "suite": [origin.suite] * len(scored.rows),
-                    "lang": [origin.lang] * len(scored.rows),
-                    "key": [setting_name] * len(scored.rows),
-                    "id": [row.id for row in scored.rows],
-                    "block": [None if block is None else str(block) for block in scored.blocks],
-                    "stats": scored.stats.tolist(),
-                },
-                schema=SCHEMA,
-            )
-        )
+        same = {"suite": origin.suite, "lang": origin.lang, "key": setting_name}
+        columns = {name: [value] * len(scored.rows) for name, value in same.items()} | {
+            "id": [row.id for row in scored.rows],
+            "block": [None if block is None else str(block) for block in scored.blocks],
+        }
+        frames.append(pl.DataFrame({**columns, "stats": scored.stats.tolist()}, schema=SCHEMA))
     if not frames:
         raise UserError(f"{cfg.run} has no predictions of system {cfg.system!r}", fix="set system=")
     return pl.concat(frames)

@@ -87,13 +87,9 @@ def write(folder: Path, origin: Origin, examples: Sequence[Example], predictions
         )
     path = origin.path(folder)
     path.parent.mkdir(parents=True, exist_ok=True)
-    frame = pl.DataFrame(
-        {
-            "id": [e.id for e in examples],
-            "prediction": [json.dumps(p, ensure_ascii=False) for p in predictions],
-        },
-        schema={"id": pl.String, "prediction": pl.String},
-    )
+    answers = [json.dumps(each, ensure_ascii=False) for each in predictions]
+    schema = {"id": pl.String, "prediction": pl.String}
+    frame = pl.DataFrame({"id": [e.id for e in examples], "prediction": answers}, schema)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     facts = {"format": FORMAT, "origin": json.dumps(asdict(origin)), ANSWERS: answers_digest(frame)}
     facts |= {ORIGIN: _digest_of_text(facts["origin"])}

@@ -184,14 +184,10 @@ def _summary_lines(
         Line(name, "summary", tuple(cell(table[c], c, part(c), missing_scores, interval_of) for c in columns))
         for name, cell, part in averages
     ]
-    printed = tuple(_printed_average(table[c]) for c in columns)
+    published = [table[c].get(AVERAGE, {}).values() for c in columns]
+    printed = tuple(Cell(statistics.fmean(values) if values else None) for values in published)
     lines.append(Line("average as published", "summary", printed))
     return [line for line in lines if any(cell.value is not None for cell in line.cells)]
-
-
-def _printed_average(values: ScoresBySeed) -> Cell:
-    published = values.get(AVERAGE, {})
-    return Cell(statistics.fmean(published.values()) if published else None)
 
 
 def _correlations(

@@ -273,9 +273,5 @@ def _digit_runs(side: str) -> pl.Expr:
 
 def _host_names(side: str) -> pl.Expr:
     urls = pl.col(side).str.to_lowercase().str.extract_all(_URL)
-    return (
-        urls.list.eval(pl.element().str.replace(r"^https?://", "").str.replace(r"^www\.", ""))
-        .list.unique()
-        .list.sort()
-        .list.join(" ")
-    )
+    bare = urls.list.eval(pl.element().str.replace(r"^https?://", "").str.replace(r"^www\.", ""))
+    return bare.list.unique().list.sort().list.join(" ")

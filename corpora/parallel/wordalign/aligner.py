@@ -134,13 +134,11 @@ def align_direction(
     if len(rows):
         lexicon = model1.Lexicon(src_words, tgt_words, rows)
         links = model1.train(lexicon, settings.em_iterations, settings.lexical_prior, settings.null_prior)
-        sampler = Sampler(
-            lexicon,
-            links,
-            settings.lexical_prior,
-            settings.null_prior,
+        priors, key = (
+            (settings.lexical_prior, settings.null_prior),
             (settings.seed, "align", direction, start),
         )
+        sampler = Sampler(lexicon, links, *priors, key)
         first_averaged = settings.sweeps - settings.averaged_sweeps
         for number in range(settings.sweeps):
             sampler.sweep(number, averaging=number >= first_averaged)
@@ -224,16 +222,8 @@ class Sampler:
             moves /= moves.sum(axis=1, keepdims=True)
             jump_table = np.concatenate([moves, np.ones((length + 1, 1))], axis=1).astype(np.float32)
             total = self.probability_sums[position] if averaging else None
-            draw_links(
-                src_positions,
-                fertility,
-                word_weights,
-                null_weights,
-                fertility_weights,
-                jump_table,
-                random_numbers,
-                total,
-            )
+            weights_of_links = (word_weights, null_weights, fertility_weights, jump_table)
+            draw_links(src_positions, fertility, *weights_of_links, random_numbers, total)
             self._add_counts(batch, src_positions, fertility, 1)
 
     def _emissions(self, batch: Batch, src_positions: Ints) -> tuple[Floats, Floats]:
