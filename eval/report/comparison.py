@@ -25,7 +25,7 @@ from xling.eval.scores import compare, predictions, statistics
 from xling.eval.scores.predictions import ScoredPredictions
 from xling.eval.scores.score_file import CONTROLS
 from xling.eval.scores.statistics import Comparison, PairedStatistics
-from xling.eval.tables.averaged import averaged_in_publication
+from xling.eval.tables.columns import averaged_in_publication
 
 if TYPE_CHECKING:
     import numpy as np

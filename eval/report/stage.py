@@ -19,7 +19,8 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
-from xling.eval.report import artifacts, browse, comparison, frontier, sections, terms, why
+from xling.core.package_tables import load_table
+from xling.eval.report import artifacts, browse, comparison, frontier, sections, why
 from xling.eval.report.artifacts import Run
 from xling.eval.report.dot_plot import dots
 from xling.eval.report.overall import number_of, overall, sort_findings
@@ -273,7 +274,7 @@ def html_page(report: Report, csv_names: Iterable[str]) -> str:
         caption = f"Signatures of {number_of(len(report.scores), 'score')}"
         signed = tabular.html_table(_signatures(report.scores), heading=False, max_rows=MOST_SIGNATURES)
         body.append(_details_html(caption, signed))
-    body.insert(1, terms.glossary("\n".join(body)))
+    body.insert(1, glossary("\n".join(body)))
     body = ["<main>", *filter(None, body), "</main>", _script(report.scores)]
     return page.html_document(report.title, "\n".join(body))
 
@@ -404,3 +405,21 @@ def _signatures(scores: Sequence[Score]) -> tabular.Table:
         (f"{s.suite} {s.lang} {s.metric} {s.system} seed {s.seed}", s.signature or "none") for s in scores
     )
     return tabular.Table("signatures", "Signatures", (("score", ""), ("signature", "")), rows)
+
+
+# Words that a report uses, explained before they are used: those that the page has.
+
+_TABLE = load_table(__package__, "terms.yaml")
+TERMS: dict[str, tuple[str, str]] = {term: (words, meaning) for term, (words, meaning) in _TABLE.items()}
+"""Term -> the words on a page that mean it, as an expression, and its meaning."""
+
+
+def glossary(page: str) -> str:
+    """Return a folded list of the terms that occur in the HTML of a page; empty where none does."""
+    text = re.sub(r"<(style|script).*?</\1>|<[^>]*>", " ", page, flags=re.DOTALL)
+    used = [
+        f"<dt>{html.escape(term)}</dt><dd>{html.escape(meaning)}</dd>"
+        for term, (words, meaning) in TERMS.items()
+        if re.search(rf"(?<!\w)(?:{words})(?!\w)", text, re.I)
+    ]
+    return f"<details><summary>Words used here</summary><dl>{''.join(used)}</dl></details>" if used else ""

@@ -33,8 +33,7 @@ from xling.eval.tables import render, score_table
 from xling.eval.tables.columns import Column, column_of, unique_title
 from xling.eval.tables.groups import GROUPS, group_notes
 from xling.eval.tables.published import PUBLISHED_FILE, published_scores
-from xling.eval.tables.score_table import ScoreTable
-from xling.eval.tables.sizes import read_sizes
+from xling.eval.tables.score_table import ScoreTable, read_sizes
 from xling.pages import page
 
 
