@@ -244,9 +244,9 @@ def vectors(
     return predictions.cached_array(path, compute)
 
 
-# The jobs of an evaluation: which files of predictions each model gives, and which of them are missing. A file is kept if
-# its `Origin` is still the same: model, settings and rows. The part of an origin about fine-tuning, generation or vectors
-# is text for the signature of a score.
+# The jobs of an evaluation: which files of predictions each model gives, and which of them are missing. A file is
+# kept if its `Origin` is still the same: model, settings and rows. The part of an origin about fine-tuning, generation
+# or vectors is text for the signature of a score.
 
 FIXED_SEED = -1
 

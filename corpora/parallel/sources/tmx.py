@@ -119,8 +119,8 @@ def read_unit(xml: str) -> dict[str, str] | None:
     return segments
 
 
-# Units of a translation memory cut out of the file, so that damage costs the unit that it is in and no other. A parser of
-# XML stops at the first error. Here each unit is parsed alone. What stands between units is passed over.
+# Units of a translation memory cut out of the file, so that damage costs the unit that it is in and no other. A
+# parser of XML stops at the first error. Here each unit is parsed alone. What stands between units is passed over.
 
 MAX_UNIT_CHARS = MAX_CELL_BYTES
 DAMAGED_CHAR = "\0"
