@@ -133,9 +133,6 @@ class DumpIndex:
             read.table = pl.concat(tables)
         return read
 
-    def _reader_of(self, dump: str) -> PartReader:
-        return PartReader(self._reader, self._folder / dump, self._wanted)
-
     def _find_all(
         self, parts: Sequence[tuple[str, str, str]], read: IndexRows
     ) -> dict[tuple[str, str], Found]:
@@ -167,7 +164,7 @@ class DumpIndex:
     def _find(self, part: tuple[str, str, str]) -> Found | None:
         dump, name, location = part
         try:
-            return self._reader_of(dump).find(name, location)
+            return PartReader(self._reader, self._folder / dump, self._wanted).find(name, location)
         except SpentError:
             return None
 
@@ -201,7 +198,7 @@ class DumpIndex:
     def _rows(self, hits: dict[tuple[str, str], Found], group: _Group) -> pl.DataFrame | bool:
         """Return the rows of a row group; True where it is damaged, False where a limit is reached."""
         try:
-            return self._reader_of(group.dump).rows_of(
+            return PartReader(self._reader, self._folder / group.dump, self._wanted).rows_of(
                 group.part, hits[group.dump, group.part], group.number, group.columns
             )
         except SpentError:

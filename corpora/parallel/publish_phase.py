@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow.parquet as pq
 
@@ -85,7 +84,19 @@ def final_outcomes(keys: pl.DataFrame, build: Build) -> pl.DataFrame:
     kept = keys[kept_rows]
     splits = split_of(kept, build.cfg.dev_pairs, build.cfg.test_pairs, build.cfg.seed)
     is_leak = np.zeros(keys.height, bool)
-    is_leak[kept_rows[_leaks(kept, splits)]] = True
+    # Rows of train with a side of dev or test, and of dev with a side of test.
+    frame = kept.select(
+        "split_src", "split_tgt", pl.Series("split", splits.tolist(), pl.String)
+    ).with_row_index()
+    leaked: list[int] = []
+    for split, heldout_splits in (("train", ("dev", "test")), ("dev", ("test",))):
+        heldout = frame.filter(pl.col("split").is_in(heldout_splits))
+        same = pl.any_horizontal(
+            pl.col(f"split_{side}").is_in(heldout[f"split_{side}"].unique().implode())
+            for side in ("src", "tgt")
+        )
+        leaked += frame.filter((pl.col("split") == split) & same)["index"].to_list()
+    is_leak[kept_rows[np.array(sorted(leaked), dtype=np.int64)]] = True
     split = np.full(keys.height, "", dtype=object)
     split[kept_rows] = splits
     split[is_leak] = ""
@@ -123,22 +134,6 @@ def split_of(kept: pl.DataFrame, dev_pairs: int, test_pairs: int, seed: int) -> 
             if not num_missing:
                 break
     return splits[groups]
-
-
-def _leaks(kept: pl.DataFrame, splits: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
-    """Rows of train with a side of dev or test, and of dev with a side of test."""
-    frame = kept.select(
-        "split_src", "split_tgt", pl.Series("split", splits.tolist(), pl.String)
-    ).with_row_index()
-    leaked: list[int] = []
-    for split, heldout_splits in (("train", ("dev", "test")), ("dev", ("test",))):
-        heldout = frame.filter(pl.col("split").is_in(heldout_splits))
-        same = pl.any_horizontal(
-            pl.col(f"split_{side}").is_in(heldout[f"split_{side}"].unique().implode())
-            for side in ("src", "tgt")
-        )
-        leaked += frame.filter((pl.col("split") == split) & same)["index"].to_list()
-    return np.array(sorted(leaked), dtype=np.int64)
 
 
 def _write(

@@ -116,7 +116,9 @@ def open_run(path: Path, name: str) -> Run:
     own_folders = [p for p in own_folders if manifest.read(p).stage != "report"]
     logs = sorted(p for p in path.rglob(f"*.partial/{LOG_FILE}") if not _is_hidden(p.relative_to(path)))
     loose_score_files = [
-        p for p in sorted(path.rglob("scores.json")) if p.parent not in own_folders and _is_scores(p)
+        p
+        for p in sorted(path.rglob("scores.json"))
+        if p.parent not in own_folders and (FORMAT in p.read_text(encoding="utf-8")[:200])
     ]
     if not own_folders and not logs and not loose_score_files:
         raise UserError(f"{path} holds nothing that a stage has finished", fix="give the folder of a run")
@@ -160,10 +162,6 @@ def check_answers_unchanged(artifact: Artifact) -> None:
 
 def _is_hidden(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)
-
-
-def _is_scores(path: Path) -> bool:
-    return FORMAT in path.read_text(encoding="utf-8")[:200]
 
 
 def label(path: Path, folder: Path) -> str:
@@ -330,12 +328,11 @@ def system_names(runs: Sequence[Run]) -> dict[tuple[str, str, str], str]:
             run_names, name = runs_of_systems[suite, system], system
             if len(run_names) > 1:
                 is_control = system in CONTROLS
-                name = system_name(run.name, system, num_systems[suite]) if not is_control else system
+                name = (
+                    (run.name if num_systems[suite] == 1 else f"{run.name} {system}")
+                    if not is_control
+                    else system
+                )
                 name = name if not is_control or run_names[0] == run.name else ""
             names[run.name, suite, system] = name
     return names
-
-
-def system_name(run: str, system: str, num_systems: int) -> str:
-    """Return the name of a system among several runs."""
-    return run if num_systems == 1 else f"{run} {system}"

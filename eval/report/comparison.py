@@ -205,20 +205,11 @@ def test_systems(systems: Sequence[System]) -> tuple[list[Test], list[str]]:
     return [*holm(averages), *language_tests], notes
 
 
-def test_average(baseline: System, system: System) -> Test:
-    """Test the average of two systems over languages and seeds.
-
-    Raises:
-        ValueError: the systems were scored on other rows, or have nothing in common.
-    """
-    return _compare_pair(baseline, system, with_languages=False)[0]
-
-
 def average_scores(baseline: System, system: System) -> tuple[float, float]:
     """Return the scores of two systems averaged over languages and seeds, with a sign so that larger is better.
 
     Raises:
-        ValueError: as `test_average`.
+        ValueError: the systems were scored on other rows, or have nothing in common.
     """
     pairs, scores, metric, averaged = _pair_answers(baseline, system)
     chosen = [scores[key] for key in pairs if key[0] in averaged]
@@ -345,7 +336,7 @@ def _rank_systems(systems: Sequence[System]) -> dict[str, int]:
     order = sorted(systems, key=lambda s: -score[s.name])
     level, best_of_rank, ranks = SIGNIFICANCE_LEVEL / (len(order) - 1), order[0], {order[0].name: 1}
     for system in order[1:]:
-        test = test_average(best_of_rank, system)
+        test = _compare_pair(best_of_rank, system, with_languages=False)[0]
         worse = test.comparison.p_two_sided <= level and test.comparison.difference < 0
         ranks[system.name] = ranks[best_of_rank.name] + worse
         best_of_rank = system if worse else best_of_rank

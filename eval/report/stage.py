@@ -265,7 +265,7 @@ def html_page(report: Report, csv_names: Iterable[str]) -> str:
     ]
     if report.tables:
         body += [
-            _heading_html("Scores"),
+            f'<h2 id="{_anchor("Scores")}">{html.escape("Scores")}</h2>',
             *map(_suite_html, report.tables),
             figure.arrange_figures(report.pictures),
         ]
@@ -318,7 +318,10 @@ def _suite_html(table: ScoreTable) -> str:
 
 
 def _section_html(section: Section) -> str:
-    parts = [_heading_html(section.title), f"<p>{html.escape(section.lead)}</p>" if section.lead else ""]
+    parts = [
+        f'<h2 id="{_anchor(section.title)}">{html.escape(section.title)}</h2>',
+        f"<p>{html.escape(section.lead)}</p>" if section.lead else "",
+    ]
     parts += [tabular.html_table(s) for s in section.tables]
     parts.append(figure.arrange_figures(section.figures))
     if section.folded_figures:
@@ -345,10 +348,6 @@ def _shell_lines(line: str) -> str:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".strip()
     return " \\\n    ".join(lines)
-
-
-def _heading_html(title: str) -> str:
-    return f'<h2 id="{_anchor(title)}">{html.escape(title)}</h2>'
 
 
 def _anchor(title: str) -> str:

@@ -16,7 +16,6 @@ import polars as pl
 from xling.core.errors import UserError
 from xling.core.output.command_result import Answer
 from xling.eval.metrics import METRICS
-from xling.eval.metrics.base import Array
 from xling.eval.rows.suite import suites
 from xling.eval.scores import predictions, statistics
 from xling.eval.scores.predictions import ScoredPredictions
@@ -244,7 +243,9 @@ def compare_with_baseline(rows: pl.DataFrame, baseline: pl.DataFrame, path: Path
         )
     pairs: dict[str, list[PairedStatistics]] = {}
     for (suite, lang, key), part in joined_rows.group_by(["suite", "lang", "key"], maintain_order=True):
-        before, after = (_stats_matrix(part[name]) for name in ("stats", "stats_now"))
+        before, after = (
+            np.asarray(part[name].to_list(), dtype=np.float64) for name in ("stats", "stats_now")
+        )
         blocks = part["block"].to_list()
         *_, split, seed = str(key).split(".")
         items = [f"{split} {name}" for name in part["id"]]
@@ -317,10 +318,6 @@ def _changes(a: ScoredPredictions, b: ScoredPredictions) -> Iterator[Change]:
             yield Change(
                 row.id, row.label, a.answers[i], b.answers[i], float(scores[0][i]), float(scores[1][i])
             )
-
-
-def _stats_matrix(column: pl.Series) -> Array:
-    return np.asarray(column.to_list(), dtype=np.float64)
 
 
 def _shorten(value: Any, limit: int = 60) -> str:

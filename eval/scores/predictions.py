@@ -92,7 +92,7 @@ def write(folder: Path, origin: Origin, examples: Sequence[Example], predictions
     frame = pl.DataFrame({"id": [e.id for e in examples], "prediction": answers}, schema)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     facts = {"format": FORMAT, "origin": json.dumps(asdict(origin)), ANSWERS: answers_digest(frame)}
-    facts |= {ORIGIN: _digest_of_text(facts["origin"])}
+    facts |= {ORIGIN: hashlib.sha256(facts["origin"].encode()).hexdigest()}
     frame.write_parquet(temporary, metadata=facts)
     temporary.replace(path)
     return path
@@ -102,10 +102,6 @@ def answers_digest(frame: pl.DataFrame) -> str:
     """Return the SHA-256 of the ids and answers of a file of predictions, in the order of the ids."""
     ordered = frame.select("id", "prediction").sort("id")
     text = "\n".join(f"{len(each)} {each}" for column in ordered.get_columns() for each in column)
-    return _digest_of_text(text)
-
-
-def _digest_of_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -141,7 +137,7 @@ def read_origin(path: Path) -> Origin:
     if metadata.get("format") != FORMAT:
         raise UserError(f"{path} holds no predictions of xling", f"a file with format {FORMAT!r}")
     try:
-        if metadata.get(ORIGIN, digest := _digest_of_text(metadata["origin"])) != digest:
+        if metadata.get(ORIGIN, digest := hashlib.sha256(metadata["origin"].encode()).hexdigest()) != digest:
             raise ValueError("it was changed after they were predicted")
         origin = Origin(**json.loads(metadata["origin"]))
     except (KeyError, TypeError, ValueError) as error:

@@ -138,7 +138,7 @@ def measure(tables: Tables, pairs: PairTexts) -> Float64[np.ndarray, "pairs feat
         tgt_fit, src_fit, np.minimum(src_fit, tgt_fit),
         weakest_end(tgt, word_fit.tgt), weakest_end(src, word_fit.src),
         weakest_end(tgt, word_fit.tgt, True), weakest_end(src, word_fit.src, True),
-        _scale_by_root(tgt, tgt_fit), _scale_by_root(src, src_fit), length,
+        tgt_fit * np.sqrt(tgt.lengths), src_fit * np.sqrt(src.lengths), length,
         -weakest_end(tgt, -source_likeness), -weakest_end(tgt, -source_likeness, True),
         mean(tgt, source_likeness), mean(tgt, (_times_in_source(src, tgt) > 0).astype(np.float64)),
         np.where(strength > 1e-9, products[0] / np.maximum(strength, 1e-9), 0) * confidence,
@@ -155,11 +155,6 @@ def mean(side: TextWords, values: Float64[np.ndarray, " words"]) -> Float64[np.n
     """Means over the words of each text; 0 for a text without words."""
     sums = np.bincount(side.owners, values, len(side.lengths))
     return sums / np.maximum(side.lengths, 1)
-
-
-def _scale_by_root(side: TextWords, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Scale sums over the words of each pair by the root of their number."""
-    return values * np.sqrt(side.lengths)
 
 
 def weakest_end(

@@ -6,16 +6,7 @@ from functools import lru_cache
 
 from xling.corpora.toyworld.lexicon import load
 from xling.corpora.toyworld.meaning import Entity, Meaning, Org, Person, Place, Role, Things
-from xling.corpora.toyworld.tokens import (
-    Phrase,
-    Token,
-    join_phrases,
-    name,
-    sentence,
-    shown_name,
-    time_phrase,
-    words,
-)
+from xling.corpora.toyworld.tokens import Phrase, join_phrases, name, shown_name, time_phrase, words
 
 LEXICON = load("tr")
 _VOWELS = "aeıioöuü"
@@ -23,12 +14,8 @@ _VOICELESS = "fstkçşhpx"
 _FOUR_WAY = {"a": "ı", "ı": "ı", "e": "i", "i": "i", "o": "u", "u": "u", "ö": "ü", "ü": "ü"}
 
 
-def render(meaning: Meaning) -> list[Token]:
-    """Express ``meaning`` as a Turkish sentence."""
-    return sentence(_render_clause(meaning), _upper)
-
-
-def _upper(letter: str) -> str:
+def upper(letter: str) -> str:
+    """Return the capital of a letter: İ for i."""
     return "İ" if letter == "i" else letter.upper()
 
 
@@ -143,9 +130,10 @@ def _clause_middle(m: Meaning) -> Phrase:
     return join_phrases(place, _render_things(m.things, False, m.negated))
 
 
-def _render_clause(m: Meaning, is_subordinate: bool = False) -> Phrase:
+def clause(m: Meaning, is_subordinate: bool = False) -> Phrase:
+    """Express a meaning as a Turkish sentence, without its capital and full stop."""
     if m.said:
-        return join_phrases(_render_entity(m.agent), ",", _render_clause(m.said, True), "söyledi")
+        return join_phrases(_render_entity(m.agent), ",", clause(m.said, True), "söyledi")
     time = time_phrase(LEXICON["time"], m.time)
     subject = _render_entity(m.agent, "gen" if is_subordinate or m.verb == "own" else "")
     comma = "," if m.verb in LEXICON["comparative"] and not is_subordinate else ""
