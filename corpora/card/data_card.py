@@ -131,11 +131,15 @@ class CardData:
         """Return one row per reason: stage, reason, meaning, documents, whether only parts of them, characters."""
         return [
             [
-                _words(loss.stage), _words(loss.reason), loss.meaning, f"{loss.documents:,}",
-                "in part" if loss.partial else "", f"{loss.characters:,}",
+                _words(loss.stage),
+                _words(loss.reason),
+                loss.meaning,
+                f"{loss.documents:,}",
+                "in part" if loss.partial else "",
+                f"{loss.characters:,}",
             ]
             for loss in self.losses
-        ]  # fmt: skip
+        ]
 
     def confusion(self) -> tuple[list[str], list[str], dict[tuple[str, str], int]]:
         """Return the most frequent declared and identified languages, and their counts."""
@@ -228,8 +232,13 @@ _AUDIT_HEAD = ["noise", "pairs", "dropped", "95 %"]
 READ_HEAD = ["of", "share", "texts read", "estimate", "95 %", ""]
 AGREEMENT_HEAD = ["question", "texts", "same", "alpha"]
 _TRUST_HEAD = [
-    "share of the crawl", "threshold", "expected precision", "recall", "held-out texts", "wrong ones are likely",
-]  # fmt: skip
+    "share of the crawl",
+    "threshold",
+    "expected precision",
+    "recall",
+    "held-out texts",
+    "wrong ones are likely",
+]
 _REPAIR_HEAD = ["damage", "texts", "before", "after"]
 _INPUT_HEAD = ["input", "bytes", "sha256"]
 

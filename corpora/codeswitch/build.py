@@ -279,9 +279,17 @@ def _alm_items(cfg: CodeswitchConfig) -> InputsAndItems:
             words_between = tuple(map(_text_between, texts, spans_of_sides))
             for copy in range(cfg.alm.copies):
                 kind, side, sentence = draw_sentence(
-                    sides[0], sides[1], word_links, cfg.langs, cfg.alm, cfg.seed, number, copy,
-                    words_between=words_between, rates=rates,
-                )  # fmt: skip
+                    sides[0],
+                    sides[1],
+                    word_links,
+                    cfg.langs,
+                    cfg.alm,
+                    cfg.seed,
+                    number,
+                    copy,
+                    words_between=words_between,
+                    rates=rates,
+                )
                 text = render_text(sentence, texts[side], spans_of_sides[side], spaced_langs)
                 yield _make_item(f"{number}/{copy}", text, kind, sentence, cfg.langs[side])
 

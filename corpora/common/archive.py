@@ -18,9 +18,16 @@ from xling.text.files import corpus_reader
 from xling.text.files.compressed import CHUNK_BYTES
 
 _DAMAGE: tuple[type[Exception], ...] = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, NotImplementedError, OSError, EOFError,
-    ValueError, OverflowError,
-)  # fmt: skip
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    NotImplementedError,
+    OSError,
+    EOFError,
+    ValueError,
+    OverflowError,
+)
 MAX_BYTES = 64 << 30
 MAX_RATIO = 300
 _GRACE_BYTES = 1 << 24  # small archives may compress very well

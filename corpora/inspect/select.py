@@ -29,9 +29,14 @@ from xling.text.pairs import SIDES
 
 STAGE = "corpus select"
 _COUNTS = (
-    "num_pii_email", "num_pii_phone", "num_pii_ip", "num_boilerplate", "num_duplicate_paragraphs",
-    "num_repeated_paragraphs", "num_paragraphs_in_other_languages",
-)  # fmt: skip
+    "num_pii_email",
+    "num_pii_phone",
+    "num_pii_ip",
+    "num_boilerplate",
+    "num_duplicate_paragraphs",
+    "num_repeated_paragraphs",
+    "num_paragraphs_in_other_languages",
+)
 _TRAIN, _HELD_OUT = "train", ("dev", "test")
 
 

@@ -159,9 +159,16 @@ def _run_overview(build: Build) -> Answer:
 
 STAGE_NAME = "corpus overview"
 _HEAD = [
-    "language", "code", "documents", "kept", "characters", "kept", "share", "expected precision",
+    "language",
+    "code",
+    "documents",
+    "kept",
+    "characters",
+    "kept",
+    "share",
+    "expected precision",
     "most was lost to",
-]  # fmt: skip
+]
 _NUMBERS = (2, 3, 4, 5, 6)
 _MAX_CELLS = 16
 _TEXTS = {

@@ -35,8 +35,16 @@ from xling.corpora.stages.perplexity import Perplexity
 from xling.text.document import Ledger
 
 _SAID_NOTES = (
-    LIST_NOTE, SHORT_NOTE, TABLE_NOTE, TIMES_NOTE, WRAPPED_NOTE, CUT_NOTE, ARRAY_NOTE, COMMA_NOTE, LOST_CHARS_NOTE,
-)  # fmt: skip
+    LIST_NOTE,
+    SHORT_NOTE,
+    TABLE_NOTE,
+    TIMES_NOTE,
+    WRAPPED_NOTE,
+    CUT_NOTE,
+    ARRAY_NOTE,
+    COMMA_NOTE,
+    LOST_CHARS_NOTE,
+)
 _PHASES_WITH_LEDGER = ("read", "filter", "score", "finish")
 
 

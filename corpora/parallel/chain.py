@@ -13,9 +13,20 @@ from xling.corpora.parallel.filters import PAIR_FILTERS, Context, CorpusFilter, 
 from xling.text.document import Ledger
 
 DEFAULT_FILTERS = (
-    "repair", "empty", "length", "long_words", "script", "numbers", "noise", "repetition", "langid", "overlap",
-    "align", "duplicates", "score",
-)  # fmt: skip
+    "repair",
+    "empty",
+    "length",
+    "long_words",
+    "script",
+    "numbers",
+    "noise",
+    "repetition",
+    "langid",
+    "overlap",
+    "align",
+    "duplicates",
+    "score",
+)
 REPAIRED = "repaired"
 """In a ledger: how notes of repairs begin, and the stage of their samples."""
 _SHOWN_CHARS = 80  # characters of a repaired text in the card

@@ -274,10 +274,21 @@ def text_scores(artifact: Artifact, name: str) -> list[Score]:
         )
         scores.append(
             Score(
-                artifact.stage, item.lang, "bleu", item.bleu, num_rows, int(seed), name, item.signature,
-                source="", protocol="none", select="last", low=low, high=high,
+                artifact.stage,
+                item.lang,
+                "bleu",
+                item.bleu,
+                num_rows,
+                int(seed),
+                name,
+                item.signature,
+                source="",
+                protocol="none",
+                select="last",
+                low=low,
+                high=high,
             )
-        )  # fmt: skip
+        )
     return scores
 
 

@@ -19,9 +19,16 @@ from xling.pages.tabular import Table
 STAGE = "analyse"
 TABLES_FILE = "tables.json"
 MEASURES_BY_LAYER = (
-    "retrieval", "cka", "identity", "identity without the mean", "units shared", "calibration error", "probe",
-    "probe, learned items", "control task",
-)  # fmt: skip
+    "retrieval",
+    "cka",
+    "identity",
+    "identity without the mean",
+    "units shared",
+    "calibration error",
+    "probe",
+    "probe, learned items",
+    "control task",
+)
 """Measures of a layer, in percent."""
 MEASURES_OF_TWO = ("retrieval", "retrieval after rotation", "cka", "cka of other rows")
 """Measures of a layer of two models."""

@@ -45,8 +45,15 @@ _BLANKS = re.compile("[ \t]+")  # not every white space: a no-break space is par
 _EXCELS_LINE = re.compile("sep=[,;\t|]", re.IGNORECASE)
 """First line by which Excel names a delimiter."""
 _SENTENCE_NAMES = (
-    "sentence", "sent", "sid", "sentence #", "sentence id", "sentence number", "sent id", "sentence idx",
-)  # fmt: skip
+    "sentence",
+    "sent",
+    "sid",
+    "sentence #",
+    "sentence id",
+    "sentence number",
+    "sent id",
+    "sentence idx",
+)
 """Names of a column that numbers the sentences, with blanks for the underscores and hyphens in them."""
 MAX_SENTENCE_WORDS = 500
 """Words of a file without blank lines from which it cannot be one sentence."""

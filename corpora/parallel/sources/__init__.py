@@ -149,8 +149,16 @@ def existing_path(path: str) -> Path:
 def codes_of(lang: Language) -> list[str]:
     """Return the codes by which files name a language, the likeliest first."""
     codes = [
-        lang.code, lang.base, lang.iso639_3, lang.tatoeba, lang.ntrex, lang.flores, lang.wiki, lang.mbart, *lang.also,
-    ]  # fmt: skip
+        lang.code,
+        lang.base,
+        lang.iso639_3,
+        lang.tatoeba,
+        lang.ntrex,
+        lang.flores,
+        lang.wiki,
+        lang.mbart,
+        *lang.also,
+    ]
     return list(dict.fromkeys(code for code in codes if code))
 
 
