@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from xling.eval.kinds.base import KINDS, Example, Kind
+from xling.eval.kinds.base import Example, Kind, register
 
 _WORD = re.compile(r"\S+")
 
 
+@register
 class Span(Kind):
     """The answer is a text of the passage; the label is every accepted answer with its first character."""
 
@@ -60,6 +61,3 @@ def _answer_position(context: str, answer: str, start: int) -> tuple[int, int]:
     words = [m.span() for m in _WORD.finditer(context)]
     inside = [i for i, (begin, end) in enumerate(words) if begin < start + len(answer) and end > start]
     return (inside[0], len(inside)) if inside else (0, 1)
-
-
-KINDS.add(Span.name, Span())
