@@ -162,7 +162,10 @@ def align_documents(src: Texts, tgt: Texts) -> list[list[Bead]]:
             [DocumentSide(lengths[side][a:b], vectors[side][a:b]) for a, b in itertools.pairwise(ends[side])]
             for side in (0, 1)
         ]
-        beads = [align(*both, scale, lengths_first=number == 0) for both in zip(*sides, strict=True)]
+        beads = [
+            align(src_side, tgt_side, scale, lengths_first=number == 0)
+            for src_side, tgt_side in zip(*sides, strict=True)
+        ]
         if number == ROUNDS:
             break
         pairs = _one_to_one(beads, ends)

@@ -276,7 +276,8 @@ def _alm_items(cfg: CodeswitchConfig) -> InputsAndItems:
                 parse_pharaoh(links), spans_of_sides, (word_spans(texts[0]), word_spans(texts[1]))
             )
             sides = [[text[a:b] for a, b in at] for text, at in zip(texts, spans_of_sides, strict=True)]
-            words_between = tuple(map(_text_between, texts, spans_of_sides))
+            between = [_text_between(text, spans) for text, spans in zip(texts, spans_of_sides, strict=True)]
+            words_between = between[0], between[1]
             for copy in range(cfg.alm.copies):
                 kind, side, sentence = draw_sentence(
                     sides[0],

@@ -98,8 +98,8 @@ def run(build: Build) -> Answer:
     build = replace(build, plan=make_plan(build))
     rows = list(costs(build))
     added = ("parts", "core_hours", "read_gb", "written_gb")
-    sums = [sum(getattr(row, name) for row in rows) for name in added]
-    total = Cost("together", *sums, max(row.memory_mb for row in rows))
+    sums = {name: sum(getattr(row, name) for row in rows) for name in added}
+    total = Cost("together", **sums, memory_mb=max(row.memory_mb for row in rows))
     stored = planned_bytes(build.plan)
     lines = [
         f"{build.cfg.lang}: {sum(map(len, build.plan.parts)):,} files, {stored / 1e9:,.0f} GB as stored, about "

@@ -299,12 +299,11 @@ def documents(build: Build, index: int, log: RejectLog) -> Iterator[Document]:
 
 def input_of(context: Context, shard: Shard) -> dict[str, Any]:
     """Return the origin of a shard, and the size and digest of its file if it has one."""
+    facts: dict[str, Any] = {"location": shard.location, "source": shard.source}
     if shard.checksum and not shard.remote:  # known already
         algorithm, _, digest = shard.checksum.partition(":")
-        facts = {"location": shard.location, "source": shard.source, "bytes": shard.num_bytes}
-        return {**facts, algorithm: digest}
+        return facts | {"bytes": shard.num_bytes, algorithm: digest}
     path = context.download(shard).path if shard.remote else Path(shard.location)
-    facts: dict[str, Any] = {"location": shard.location, "source": shard.source}
     return facts | ({"bytes": path.stat().st_size, "sha256": digests.of_file(path)} if path.is_file() else {})
 
 

@@ -89,13 +89,13 @@ def final_outcomes(keys: pl.DataFrame, build: Build) -> pl.DataFrame:
         "split_src", "split_tgt", pl.Series("split", splits.tolist(), pl.String)
     ).with_row_index()
     leaked: list[int] = []
-    for split, heldout_splits in (("train", ("dev", "test")), ("dev", ("test",))):
+    for learned_split, heldout_splits in (("train", ("dev", "test")), ("dev", ("test",))):
         heldout = frame.filter(pl.col("split").is_in(heldout_splits))
         same = pl.any_horizontal(
             pl.col(f"split_{side}").is_in(heldout[f"split_{side}"].unique().implode())
             for side in ("src", "tgt")
         )
-        leaked += frame.filter((pl.col("split") == split) & same)["index"].to_list()
+        leaked += frame.filter((pl.col("split") == learned_split) & same)["index"].to_list()
     is_leak[kept_rows[np.array(sorted(leaked), dtype=np.int64)]] = True
     split = np.full(keys.height, "", dtype=object)
     split[kept_rows] = splits
