@@ -66,7 +66,7 @@ def _rows_of(grid: Grid, uri: str, names: list[str], context: SourceContext, led
     guess = lambda header: guess_columns(tuple(header), (context.src, context.tgt))  # noqa: E731 - binds the languages
     rows, positions, _ = columns.open_rows(lines, uri, "\t", names, guess, (0, 1))
     for number, row in enumerate(rows):
-        cells: list[str] = row.cells or []
+        cells = list(row.cells or ())
         is_whole = max(positions) < len(cells) <= width
         if not is_whole or max(len(cells[place]) for place in positions[:2]) > MAX_CELL_BYTES:
             drop_row(ledger, "malformed", f"{uri}/{number}", row.text[:1000])
