@@ -94,14 +94,8 @@ def run(cfg: BinarizeConfig) -> manifest.Manifest:
     switched_files = {
         pair: _aligned_files(paths, ["train.txt", "train.langs"]) for pair, paths in cfg.switched.items()
     }
-    inputs = [
-        vocab_dir,
-        *(
-            p
-            for files in [*mono_files.values(), *pair_files.values(), *switched_files.values()]
-            for p in files
-        ),
-    ]
+    every_file = [*mono_files.values(), *pair_files.values(), *switched_files.values()]
+    inputs = [vocab_dir, *(path for files in every_file for path in files)]
     if done := manifest.up_to_date(out, "binarize", given, inputs):
         return done
     processor = vocabulary.load_processor(vocab_dir)

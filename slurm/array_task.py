@@ -64,41 +64,38 @@ class Element:
             _requeue()
 
     def _run_as_follower(self, step: Step, part: Part) -> bool:
-        """Run the part in a process that is not the first; return False, since the first one comes back."""
+        """Run the part in a process that is not the first: it only records that its node cannot be used.
+
+        Returns:
+            False, since the first process comes back.
+        """
         _set_variables(step)
         os.environ[signals.HEARTBEAT_VARIABLE] = str(part.heartbeat_of(int(os.environ["SLURM_PROCID"])))
         signals.write_first_heartbeat(step.plan.resources.hang_start_s)
-        with (
-            signals.stoppable(step.plan.resources.signal_delay_s * 0.8),
-            contextlib.suppress(signals.Stopped),
-        ):
-            self._wait_for_leader(step, part)
+        try:
+            with signals.stoppable(step.plan.resources.signal_delay_s * 0.8):
+                _run(step, self.phase, self.index)
+        except signals.Stopped:
+            pass
+        except signals.BadNodeError as error:
+            fields = {"saved": part.num_saved(), "key": self.key, "exclude": _bad_nodes(error)}
+            part.append("lost", reason=_one_line(error), **fields)
+            raise
         return False
 
     def _run_as_leader(self, step: Step, part: Part, started_at: float) -> bool:
         """Run the part in the first process; return whether the job should be requeued."""
         _set_variables(step)
-        with _lease_owner(str(part.events_path)), lease.hold(part.lease, str(part), LEASE_WAIT_S):
-            if part.is_done() or self._is_superseded(step):
-                return False
-            _record_start(part, self.key)
-            os.environ[signals.HEARTBEAT_VARIABLE] = str(part.heartbeat_path)
-            signals.write_first_heartbeat(step.plan.resources.hang_start_s)
-            return self._run_and_record(step, part, started_at)
-
-    def _wait_for_leader(self, step: Step, part: Part) -> None:
-        """Run the part in a process that is not the first; it only records that its node cannot be used."""
-        try:
-            _run(step, self.phase, self.index)
-        except signals.BadNodeError as error:
-            part.append(
-                "lost",
-                reason=_one_line(error),
-                saved=part.num_saved(),
-                key=self.key,
-                exclude=_bad_nodes(error),
-            )
-            raise
+        with _variables_restored(lease.OWNER_VARIABLE):
+            # Leases are held in the name of the part, so that its restart elsewhere takes them over.
+            os.environ[lease.OWNER_VARIABLE] = str(part.events_path)
+            with lease.hold(part.lease, str(part), LEASE_WAIT_S):
+                if part.is_done() or self._is_superseded(step):
+                    return False
+                _record_start(part, self.key)
+                os.environ[signals.HEARTBEAT_VARIABLE] = str(part.heartbeat_path)
+                signals.write_first_heartbeat(step.plan.resources.hang_start_s)
+                return self._run_and_record(step, part, started_at)
 
     def _run_and_record(self, step: Step, part: Part, started_at: float) -> bool:
         """Run the part and record how it ended; return whether the job should be requeued."""
@@ -107,7 +104,9 @@ class Element:
                 result = _run(step, self.phase, self.index)
         except signals.Stopped:
             reason = signals.stop_requested() or "the stage stopped by itself"
-            reached_limit = time.time() >= _signal_time(step, started_at) - LIMIT_SLACK_S
+            resources = step.plan.resources
+            end = float(os.environ.get("SLURM_JOB_END_TIME") or started_at + resources.timeout_min * 60)
+            reached_limit = time.time() >= end - resources.signal_delay_s - LIMIT_SLACK_S
             may_requeue = _may_requeue()
             reason = reason if may_requeue else f"ended by Slurm (cancelled or requeued), after: {reason}"
             part.append("stopped", reason=reason, saved=part.num_saved(), key=self.key, limit=reached_limit)
@@ -150,21 +149,6 @@ def _variables_restored(*names: str) -> Iterator[None]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
-
-
-@contextmanager
-def _lease_owner(name: str) -> Iterator[None]:
-    """Hold leases in the name of this part inside the block, so that its restart elsewhere takes them over."""
-    with _variables_restored(lease.OWNER_VARIABLE):
-        os.environ[lease.OWNER_VARIABLE] = name
-        yield
-
-
-def _signal_time(step: Step, started_at: float) -> float:
-    """Return when Slurm will signal the time limit, in seconds since the epoch."""
-    resources = step.plan.resources
-    end = float(os.environ.get("SLURM_JOB_END_TIME") or started_at + resources.timeout_min * 60)
-    return end - resources.signal_delay_s
 
 
 def _run(step: Step, phase: str, index: int) -> Any:

@@ -22,7 +22,7 @@ from pathlib import Path
 from xling.core.errors import UserError, unknown
 from xling.core.output.command_result import Answer
 from xling.slurm import launch, reconcile, status, submit
-from xling.slurm.record import Part, Run, Step, open_run, runs_in
+from xling.slurm.record import open_run, runs_in
 from xling.slurm.resources import read_site
 
 NUM_LOG_LINES = 40
@@ -79,7 +79,22 @@ def show_logs(folder: Path, name: str = "", step: str = "", index: str = "", *ex
     # What is in trouble is what the user wants to see; else the newest.
     trouble = [item for item in parts if not item[1].is_done() and item[1].last_event().get("reason")]
     chosen, part, job = trouble[0] if trouble else parts[-1]
-    return _log_text(chosen, part, job)
+    if job == "-":  # no job of Slurm: submitit's files are named by the process
+        job = next((e["job"] for e in reversed(part.events()) if e.get("job")), job)
+    lines = [f"{part}, job {job}"]
+    for event in part.events():
+        details = ", ".join(
+            f"{k} {v}" for k, v in event.items() if k not in ("event", "time") and v not in ("", None)
+        )
+        lines.append(
+            f"  {status.time_of_day(event['time'])} {event['event']}{': ' + details if details else ''}"
+        )
+    logs = {}
+    for path in sorted(chosen.log.glob(f"{job}_*_log.*")):
+        tail = path.read_text(encoding="utf-8", errors="replace").splitlines()[-NUM_LOG_LINES:]
+        logs[str(path)] = tail
+        lines += ["", f"==> {path} <==", *tail]
+    return Answer("\n".join(lines), {"part": str(part), "job": job, "events": part.events(), "logs": logs})
 
 
 def cancel(folder: Path, name: str = "", *extra_words: str) -> Answer:
@@ -134,7 +149,16 @@ def requeue(folder: Path, name: str = "", *extra_words: str) -> Answer:
     if not steps:
         raise UserError(f"{name} has ended well", fix="there is nothing to requeue")
     if run.cluster == "slurm":
-        _cancel_leftover_jobs(run, steps)
+        try:
+            active_jobs = reconcile.active_jobs(run, reconcile.ask_slurm(run))
+        except submit.TransientError as error:
+            raise UserError(str(error), fix="try again when Slurm answers") from None
+        if active_jobs and not all(step.outcome() for step in steps):
+            raise UserError(
+                f"{run.name} is under way: {len(active_jobs)} job(s) queued",
+                fix=f"xling slurm cancel {run.name} first",
+            )
+        submit.cancel(active_jobs)
     (run.path / "cancelled").unlink(missing_ok=True)
     for step in steps:
         for part, _ in status.submitted_parts(step):
@@ -152,24 +176,6 @@ def requeue(folder: Path, name: str = "", *extra_words: str) -> Answer:
     return Answer(f"requeued {', '.join(names)} of {name}", {"run": name, "requeued": names})
 
 
-def _cancel_leftover_jobs(run: Run, steps: Sequence[Step]) -> None:
-    """Cancel what an ended run left in the queue.
-
-    Raises:
-        UserError: the run is under way, or Slurm does not answer.
-    """
-    try:
-        active_jobs = reconcile.active_jobs(run, reconcile.ask_slurm(run))
-    except submit.TransientError as error:
-        raise UserError(str(error), fix="try again when Slurm answers") from None
-    if active_jobs and not all(step.outcome() for step in steps):
-        raise UserError(
-            f"{run.name} is under way: {len(active_jobs)} job(s) queued",
-            fix=f"xling slurm cancel {run.name} first",
-        )
-    submit.cancel(active_jobs)
-
-
 ACTIONS: dict[str, Callable[..., Answer]] = {
     "status": show_status,
     "logs": show_logs,
@@ -177,25 +183,6 @@ ACTIONS: dict[str, Callable[..., Answer]] = {
     "requeue": requeue,
     "reconcile": reconcile_runs,
 }
-
-
-def _log_text(step: Step, part: Part, job: str) -> Answer:
-    if job == "-":  # no job of Slurm: submitit's files are named by the process
-        job = next((e["job"] for e in reversed(part.events()) if e.get("job")), job)
-    lines = [f"{part}, job {job}"]
-    for event in part.events():
-        details = ", ".join(
-            f"{k} {v}" for k, v in event.items() if k not in ("event", "time") and v not in ("", None)
-        )
-        lines.append(
-            f"  {status.time_of_day(event['time'])} {event['event']}{': ' + details if details else ''}"
-        )
-    logs = {}
-    for path in sorted(step.log.glob(f"{job}_*_log.*")):
-        tail = path.read_text(encoding="utf-8", errors="replace").splitlines()[-NUM_LOG_LINES:]
-        logs[str(path)] = tail
-        lines += ["", f"==> {path} <==", *tail]
-    return Answer("\n".join(lines), {"part": str(part), "job": job, "events": part.events(), "logs": logs})
 
 
 def _check_no_extra_words(usage: str, extra_words: Sequence[str], name: str = "-") -> None:

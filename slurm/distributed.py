@@ -36,11 +36,6 @@ class Rendezvous:
     port: int
     local_size: int = 0
 
-    @property
-    def init_method(self) -> str:
-        """Return the ``init_method`` of torch's process group: the address of the first process."""
-        return f"tcp://{self.address}:{self.port}"
-
     def environment(self) -> dict[str, str]:
         """Return the rendezvous as torchrun's variables."""
         return {
@@ -63,22 +58,16 @@ def init_from_slurm(environment: Mapping[str, str] | None = None) -> Rendezvous 
     if world_size < 2 or "SLURM_PROCID" not in variables:
         return None
     port_seed = int(variables.get("SLURM_JOB_ID", "0")) * 7 + int(variables.get("SLURM_RESTART_COUNT", "0"))
+    tasks = variables.get("SLURM_STEP_TASKS_PER_NODE") or variables.get("SLURM_TASKS_PER_NODE", "")
+    alike = re.fullmatch(r"(\d+)(\(x\d+\))?", tasks)  # such as 8(x64); nodes that differ have a longer list
     return Rendezvous(
         rank=int(variables["SLURM_PROCID"]),
         world_size=world_size,
         local_rank=int(variables.get("SLURM_LOCALID", "0")),
         address=variables.get("MASTER_ADDR") or _first_host(variables),
         port=int(variables.get("MASTER_PORT") or _FIRST_PORT + port_seed % _NUM_PORTS),
-        local_size=_tasks_on_each_node(
-            variables.get("SLURM_STEP_TASKS_PER_NODE") or variables.get("SLURM_TASKS_PER_NODE", "")
-        ),
+        local_size=int(alike[1]) if alike else 0,
     )
-
-
-def _tasks_on_each_node(tasks_per_node: str) -> int:
-    """Return the number of tasks of each node from Slurm's list such as ``8(x64)``, 0 if the nodes differ."""
-    alike = re.fullmatch(r"(\d+)(\(x\d+\))?", tasks_per_node)
-    return int(alike[1]) if alike else 0
 
 
 def _first_host(environment: Mapping[str, str]) -> str:

@@ -160,36 +160,27 @@ def _start_run(site: Site, plans: dict[str, StepPlan], cluster: str, name: str) 
         except UserError:
             shutil.rmtree(run.path)
             raise
-    start_run(run)
-    barriers = {step.name: step.barrier() for step in run.steps.values()}
-    told = ", ".join(f"{step} {barrier}" for step, barrier in barriers.items())
-    text = f"submitted {name} (barriers: {told}); watch it with: xling slurm status {name}"
-    return Answer(text, {"run": name, "cluster": cluster, "barriers": barriers})
-
-
-def start_run(run: Run) -> None:
-    """Submit a new run; if Slurm rejects it, nothing is left behind.
-
-    Raises:
-        UserError: Slurm refused, or somebody else writes to the place of one of the steps.
-    """
     try:
         for step in run.steps.values():
             step.hold_leases()
         reconcile.submit_first_jobs(run)
     except (UserError, KeyboardInterrupt) as error:
-        if any(entry["jobs"] or not entry.get("void") for s in run.steps.values() for entry in s.jobs()):
-            if isinstance(error, (reconcile.NotSubmittedError, KeyboardInterrupt)):
-                raise  # the record is there, and the reconciler goes on
+        has_jobs = any(e["jobs"] or not e.get("void") for s in run.steps.values() for e in s.jobs())
+        if has_jobs and isinstance(error, (reconcile.NotSubmittedError, KeyboardInterrupt)):
+            raise  # the record is there, and the reconciler goes on
+        if has_jobs:
             reconcile.cancel_run(run)  # a graph of which a part was refused would wait for ever
-            for step in run.steps.values():
+        for step in run.steps.values():
+            if has_jobs:
                 step.end("failed", str(error))
-                step.release_leases()
-        else:
-            for step in run.steps.values():
-                step.release_leases()
+            step.release_leases()
+        if not has_jobs:
             shutil.rmtree(run.path)
         raise
+    barriers = {step.name: step.barrier() for step in run.steps.values()}
+    told = ", ".join(f"{step} {barrier}" for step, barrier in barriers.items())
+    text = f"submitted {name} (barriers: {told}); watch it with: xling slurm status {name}"
+    return Answer(text, {"run": name, "cluster": cluster, "barriers": barriers})
 
 
 def run_here(run: Run) -> Answer:

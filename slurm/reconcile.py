@@ -192,7 +192,7 @@ class _Reconciler:
         self._release_put_aside()
         for step in self.run.steps.values():
             if not step.outcome():
-                self._ensure_barrier(step)
+                self._ensure(step, "barrier")
         for step in self.run.steps.values():
             if step.outcome():
                 self._cancel_leftover_jobs(step)
@@ -280,13 +280,9 @@ class _Reconciler:
         step.mark_accepted(key, ids)
         return ids
 
-    def _ensure_barrier(self, step: Step) -> None:
-        if not self._active_jobs(step, "barrier") and not self._is_in_flight(step, "barrier"):
-            self._submit(step, "barrier")
-
-    def _ensure_collector(self, step: Step, dependency: str) -> None:
-        if not self._active_jobs(step, "collect") and not self._is_in_flight(step, "collect"):
-            self._submit(step, "collect", dependency)
+    def _ensure(self, step: Step, kind: str, dependency: str = "") -> None:
+        if not self._active_jobs(step, kind) and not self._is_in_flight(step, kind):
+            self._submit(step, kind, dependency)
 
     def _continue_step(self, step: Step) -> None:
         """Perform the next action for a step that has not ended."""
@@ -296,14 +292,14 @@ class _Reconciler:
             return
         if waiting := [b for b in preceding_steps if not b.outcome()]:
             if all(b.barrier() for b in waiting):
-                self._ensure_collector(step, "afterok:" + ":".join(b.barrier() for b in waiting))
+                self._ensure(step, "collect", "afterok:" + ":".join(b.barrier() for b in waiting))
             return
         if self._is_in_flight(step, "array"):
             return
         active_jobs = self._active_jobs(step, "array")
         if not all(has_done_its_parts(step, job) for job in reversed(active_jobs)):
             array_ids = dict.fromkeys(job.partition("_")[0] for job in active_jobs)
-            self._ensure_collector(step, "afterany:" + ":".join(array_ids))
+            self._ensure(step, "collect", "afterany:" + ":".join(array_ids))
             return
         try:
             if self._record_lost_parts(step):
@@ -361,7 +357,7 @@ class _Reconciler:
                 (part, key) for part, job in zip(parts, jobs, strict=True) if job == job_id()
             ]
             masters_of = dict.fromkeys(job.partition("_")[0] for job in jobs)
-            self._ensure_collector(step, "afterany:" + ":".join(masters_of))
+            self._ensure(step, "collect", "afterany:" + ":".join(masters_of))
         elif parts:
             array_ids: list[str] = []
             resources = step.plan.resources
@@ -369,7 +365,7 @@ class _Reconciler:
                 chunk = parts[start : start + size]
                 ids = self._submit(step, "array", f"afterany:{array_ids[-1]}" if array_ids else "", chunk)
                 array_ids.append(ids[0].partition("_")[0])
-            self._ensure_collector(step, "afterany:" + array_ids[-1])
+            self._ensure(step, "collect", "afterany:" + array_ids[-1])
         elif failed:
             reasons = "; ".join(f"{p}: {reason_of(p)}" for p in failed[:20])
             self._end_step(step, "failed", f"{len(failed)} part(s) failed: {reasons}")

@@ -350,14 +350,8 @@ def open_run(path: Path) -> Run:
             for name, plan in fields["steps"].items()
         }
         check_names(*steps)
-        run = Run(
-            path,
-            str(fields["cluster"]),
-            steps,
-            float(fields["created"]),
-            str(fields["directory"]),
-            str(fields.get("slurm", "")),
-        )
+        place = str(fields["directory"]), str(fields.get("slurm", ""))
+        run = Run(path, str(fields["cluster"]), steps, float(fields["created"]), *place)
         if not steps or any(name not in steps for step in steps.values() for name in step.after):
             raise ValueError("a step is missing")
         return run

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from statistics import median
 
 from xling.core import signals
@@ -90,7 +91,7 @@ def run_status(run: Run) -> Answer:
 
 def step_status(step: Step, view: QueueView) -> StepStatus:
     """Return the state of one step from its record and from what Slurm says about its jobs."""
-    stage, outcome = step.plan.stage.name, step.outcome()
+    status, outcome = partial(StepStatus, step.name, step.plan.stage.name), step.outcome()
     newest = submission_decisions.newest_parts(step)
     counted = Counter(
         _part_state(part, view.state(j, step.job_name(entry)), entry) for part, entry, j in newest
@@ -100,7 +101,7 @@ def step_status(step: Step, view: QueueView) -> StepStatus:
     )
     parts = f"{newest[0][0].phase} {parts}".removeprefix("run ") if newest else ""
     if outcome:
-        return StepStatus(step.name, stage, outcome["state"].upper(), parts, reason=outcome["reason"])
+        return status(outcome["state"].upper(), parts, reason=outcome["reason"])
     states = [(part, view.state(j, step.job_name(entry))) for part, entry, j in newest]
     running = [part for part, state in states if state.state in ("RUNNING", NO_ANSWER)]
     heartbeats = [heartbeat for part in running if (heartbeat := signals.read_heartbeat(part.heartbeat_path))]
@@ -111,47 +112,36 @@ def step_status(step: Step, view: QueueView) -> StepStatus:
         "" if late else _time_left(heartbeats),
     )
     if step.run.cluster == "slurm" and not view.answers:
-        return StepStatus(
-            step.name,
-            stage,
-            NO_ANSWER,
-            parts,
-            *progress_columns,
-            reason=f"Slurm does not answer: {view.failure}",
-        )
+        return status(NO_ANSWER, parts, *progress_columns, f"Slurm does not answer: {view.failure}")
     if late:
-        return StepStatus(step.name, stage, "HUNG", parts, *progress_columns, reason="; ".join(late))
+        return status("HUNG", parts, *progress_columns, "; ".join(late))
     if running or (step.run.cluster != "slurm" and newest):
         starting = [text for part, state in states for text in _starting_processes(part, state)]
         slow = [text for part in running for text in _slow_processes(part.heartbeats())]
         reason = "; ".join(filter(None, [_time_since_heartbeat(heartbeats), *starting, *slow]))
-        return StepStatus(step.name, stage, "RUNNING", parts, *progress_columns, reason=reason)
+        return status("RUNNING", parts, *progress_columns, reason)
     waiting = next((state for _, state in states if state.is_active), None)
     if waiting:
-        return StepStatus(step.name, stage, waiting.state, parts, *progress_columns, reason=waiting.reason)
+        return status(waiting.state, parts, *progress_columns, waiting.reason)
     return _status_between_phases(step, view, parts)
 
 
 def _status_between_phases(step: Step, view: QueueView, parts: str) -> StepStatus:
     """Return the state of a step without waiting or running parts."""
-    stage = step.plan.stage.name
+    status = partial(StepStatus, step.name, step.plan.stage.name)
     if step.run.is_cancelled:
-        return StepStatus(step.name, stage, "CANCELLING", parts)
+        return status("CANCELLING", parts)
     if any(not step.run.steps[name].outcome() for name in step.plan.after):
-        return StepStatus(step.name, stage, "WAITING", reason=f"after {', '.join(step.plan.after)}")
+        return status("WAITING", reason=f"after {', '.join(step.plan.after)}")
     entries = [entry for entry in submission_decisions.current_entries(step) if entry["kind"] == "collect"]
     collectors = [view.state(j, step.job_name(entry)) for entry in entries for j in entry["jobs"]]
     collector = next((state for state in reversed(collectors) if state.is_active), None)
     if collector:
-        return StepStatus(step.name, stage, "COLLECTING", parts, reason=collector.reason)
-    if any(
-        not entry["jobs"] for entry in submission_decisions.current_entries(step) if entry["kind"] in KINDS
-    ):
-        return StepStatus(
-            step.name, stage, "SUBMITTING", parts, reason="Slurm has not confirmed a submission yet"
-        )
+        return status("COLLECTING", parts, reason=collector.reason)
+    if any(not e["jobs"] for e in submission_decisions.current_entries(step) if e["kind"] in KINDS):
+        return status("SUBMITTING", parts, reason="Slurm has not confirmed a submission yet")
     reason = f"nothing is queued; go on with: xling slurm reconcile {step.run.name}"
-    return StepStatus(step.name, stage, "LOST", parts, reason=reason)
+    return status("LOST", parts, reason=reason)
 
 
 def _part_state(part: Part, state: JobState, entry: Event) -> str:

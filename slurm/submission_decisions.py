@@ -91,12 +91,8 @@ def failed_step(step: Step) -> str:
 def array_entry(parts: Sequence[Part], round_number: int) -> Event:
     """Return the log entry of a submission of parts."""
     saved = {str(p.index): p.num_saved() for p in parts if p.num_saved()}
-    return {
-        "phase": parts[0].phase,
-        "indices": [p.index for p in parts],
-        "saved": saved,
-        "round": round_number,
-    }
+    indices = [part.index for part in parts]
+    return {"phase": parts[0].phase, "indices": indices, "saved": saved, "round": round_number}
 
 
 def jobs_reported(step: Step, entry: Event) -> list[str]:

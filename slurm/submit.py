@@ -154,29 +154,6 @@ def _parameters_of(resources: Resources, name: str) -> dict[str, Any]:
     return parameters | {key: value for key in named if (value := getattr(resources, key))}
 
 
-def small_job(
-    folder: Path,
-    name: str,
-    words: Sequence[str],
-    resources: Resources,
-    dependency: str = "",
-    is_held: bool = False,
-    code: Path | None = None,
-) -> Executor:
-    """Return an executor for coordinating jobs: without srun, since they submit jobs themselves."""
-    additional_parameters = {"hold": True} if is_held else {}
-    return make_executor(
-        folder,
-        name,
-        words,
-        resources,
-        dependency,
-        code=code,
-        use_srun=False,
-        additional_parameters=additional_parameters,
-    )
-
-
 def jobs_of(
     step: Step,
     kind: str,
@@ -190,10 +167,12 @@ def jobs_of(
     name = step.job_name({"kind": kind, "key": key} | ({"phase": parts[0].phase} if parts else {}))
     resources = step.plan.resources
     code = step.run.code if resources.snapshot else None
-    if kind != "array":
-        return small_job(
-            step.log, name, entry_arguments, step.plan.collect, dependency, kind == "barrier", code
-        )
+    if kind != "array":  # without srun, since these jobs submit jobs themselves
+        held = {"hold": True} if kind == "barrier" else {}
+        return make_executor(
+            step.log, name, entry_arguments, step.plan.collect, dependency, code=code, use_srun=False,
+            additional_parameters=held,
+        )  # fmt: skip
     container: list[str] = []
     if resources.container:
         container = options.container_words(

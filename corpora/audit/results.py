@@ -267,12 +267,8 @@ def rows(outcome: Results, width: float, lang: str | None = None) -> list[list[s
 
 def agreement_rows(outcome: Results) -> list[list[str]]:
     """Return a row for each question that at least two readers answered."""
-    return [
-        [
-            name,
-            f"{v.num_texts:,}",
-            f"{100 * v.raw:.1f} %",
-            "not defined" if v.alpha is None else f"{v.alpha:.2f}",
-        ]
-        for name, v in outcome.agreement.items()
-    ]
+    rows = []
+    for name, v in outcome.agreement.items():
+        alpha = "not defined" if v.alpha is None else f"{v.alpha:.2f}"
+        rows.append([name, f"{v.num_texts:,}", f"{100 * v.raw:.1f} %", alpha])
+    return rows

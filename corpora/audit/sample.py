@@ -5,6 +5,7 @@ A text is drawn by a random number of its row, so a larger sample of the same se
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -145,7 +146,12 @@ def draw(folder: Path, cfg: Draw, langs: Sequence[str] = ()) -> Sample:
     corpora, crawl = corpora_of(folder), is_crawl(folder)
     sample = Sample(digest_of(folder))
     index = read_json(folder / ROUTED_FOLDER / "index.json") if crawl else {}
-    chosen = _chosen_langs(langs, sorted({*corpora, *index}))
+    there = sorted({*corpora, *index})
+    chosen = [languages.get(code).code for code in langs]
+    for code in chosen:
+        if code not in there:
+            raise UserError(f"langs={','.join(langs)}: no text in {code}", ", ".join(there))
+    chosen = chosen or there
     by_stratum: dict[str, list[dict[str, Any]]] = {}
     for lang, path in corpora.items():
         if lang in chosen or not crawl:
@@ -158,25 +164,15 @@ def draw(folder: Path, cfg: Draw, langs: Sequence[str] = ()) -> Sample:
     for name in cfg.stages:
         if name not in stages:
             raise unknown("stage in stages", name, sorted(stages | {*map(_stage, sample.only_counted)}))
+    turns = itertools.zip_longest(*by_stratum.values())
     sample.texts = [
-        text
-        for place in range(cfg.num_texts)
-        for texts in by_stratum.values()
-        for text in texts[place : place + 1]
+        text for turn in itertools.islice(turns, cfg.num_texts) for text in turn if text is not None
     ]
     return sample
 
 
 def _stage(key: str) -> str:
     return key.partition("/")[0]
-
-
-def _chosen_langs(langs: Sequence[str], there: list[str]) -> list[str]:
-    chosen = [languages.get(code).code for code in langs]
-    for code in chosen:
-        if code not in there:
-            raise UserError(f"langs={','.join(langs)}: no text in {code}", ", ".join(there))
-    return chosen or there
 
 
 def _draw_corpus(

@@ -74,10 +74,6 @@ def run(cfg: AuditConfig) -> Answer:
     corpora = corpora_of(folder)
     if cfg.answers:
         return _count(cfg, folder, corpora)
-    return _make_page(cfg, folder, corpora)
-
-
-def _make_page(cfg: AuditConfig, folder: Path, corpora: dict[str, Path]) -> Answer:
     langs = tuple(filter(None, cfg.langs.split(",")))
     if langs and not is_crawl(folder):
         raise UserError(

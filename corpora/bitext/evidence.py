@@ -10,6 +10,7 @@ same from the documents themselves).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -157,18 +158,13 @@ def align_documents(src: Texts, tgt: Texts) -> list[list[Bead]]:
     beads: list[list[Bead]] = []
     for number in range(ROUNDS + 1):
         scale = scale_of(*vectors)
+        sides = [
+            [DocumentSide(lengths[side][a:b], vectors[side][a:b]) for a, b in itertools.pairwise(ends[side])]
+            for side in (0, 1)
+        ]
         beads = [
-            align(
-                DocumentSide(
-                    lengths[0][ends[0][d] : ends[0][d + 1]], vectors[0][ends[0][d] : ends[0][d + 1]]
-                ),
-                DocumentSide(
-                    lengths[1][ends[1][d] : ends[1][d + 1]], vectors[1][ends[1][d] : ends[1][d + 1]]
-                ),
-                scale,
-                lengths_first=number == 0,
-            )
-            for d in range(len(src))
+            align(src_side, tgt_side, scale, lengths_first=number == 0)
+            for src_side, tgt_side in zip(*sides, strict=True)
         ]
         if number == ROUNDS:
             break

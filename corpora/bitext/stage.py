@@ -99,7 +99,10 @@ def run(cfg: BitextConfig) -> Answer:
     out = cfg.directory
     inputs = [Path(name) for name in (*cfg.src, *cfg.tgt, cfg.checkpoint) if name and Path(name).exists()]
     for paths in (cfg.src, cfg.tgt):
-        check_files_exist(paths)
+        # Check that all paths exist before anything is read; UserError names the first that does not.
+        for name in paths:
+            if not Path(name).is_dir():
+                corpus_reader.resolve_files([name])
     if done := manifest.up_to_date(out, STAGE_NAME, cfg.content(), inputs):
         text = f"{out}: up to date, nothing to do{_loss(done.counts)}"
         return Answer(text, {"out": str(out), **done.counts})
@@ -144,13 +147,6 @@ def _loss(counts: Mapping[str, Any]) -> str:
         f"{counts['under_threshold']:,} pairs under the threshold, {num_lone:,} documents without another",
         "threshold=, pairing=, or names that agree",
     )
-
-
-def check_files_exist(paths: Sequence[str]) -> None:
-    """Check that all paths exist before anything is read; UserError names the first that does not."""
-    for name in paths:
-        if not Path(name).is_dir():
-            corpus_reader.resolve_files([name])
 
 
 def _pair_documents(
@@ -241,12 +237,7 @@ def _write(folder: Path, cfg: BitextConfig, aligned_documents: Sequence[_Aligned
                 row = [*texts, f"{bead.score:.4f}", documents.src.name, *places]
                 pairs.write("\t".join(field.replace("\t", " ") for field in row) + "\n")
             sizes = len(documents.src.sentences), len(documents.tgt.sentences)
-            row = [
-                documents.src.name,
-                documents.tgt.name,
-                documents.paired_by,
-                *map(str, sizes),
-                str(num_kept - kept_before),
-            ]
+            row = [documents.src.name, documents.tgt.name, documents.paired_by]
+            row += map(str, (*sizes, num_kept - kept_before))
             table.write("\t".join(field.replace("\t", " ") for field in row) + "\n")
     return {"pairs": num_kept, "under_threshold": num_below, "paired_documents": len(aligned_documents)}

@@ -56,19 +56,13 @@ _TABLE_SIZE = 0x20000
 _FEATURE_STEP = 256  # features are multiples of 1 / 256
 _WEIGHT_STEP = 1024
 _MAX_FEATURE, _MAX_WEIGHT = 16.0, 15.0
-_LONG_LINE_UNITS, _SENTENCE_UNITS = (
-    160,
-    80,
-)  # halves of letters: a long line, and the least of a line that counts as a sentence
+# Halves of letters: a long line, and the least of a line that counts as a sentence.
+_LONG_LINE_UNITS, _SENTENCE_UNITS = (160, 80)
 _WINDOWS = (2, 6, 20)
 _OFFSETS = (-3, -2, -1, 1, 2, 3)
 
-_NUM_OWN_FEATURES, _NUM_NEIGHBOUR_FEATURES, _NUM_WINDOW_FEATURES, _NUM_POSITION_FEATURES = (
-    18,
-    4 * len(_OFFSETS),
-    5 * len(_WINDOWS),
-    12,
-)
+_NUM_OWN_FEATURES, _NUM_POSITION_FEATURES = 18, 12
+_NUM_NEIGHBOUR_FEATURES, _NUM_WINDOW_FEATURES = 4 * len(_OFFSETS), 5 * len(_WINDOWS)
 _LINES_PER_GROUP = 2048  # more do not fit into the cache of a core
 
 Ints = NDArray[np.int64]
@@ -193,15 +187,9 @@ def _all_features(pages: Sequence[str]) -> Floats:
     """Return the features of all lines, ``(num_features, num_lines)``."""
     lines = _count_characters(pages)
     units = _UNITS_OF_CLASSES @ lines.counts
-    columns = np.empty(
-        (
-            _NUM_OWN_FEATURES + _NUM_NEIGHBOUR_FEATURES + _NUM_WINDOW_FEATURES + _NUM_POSITION_FEATURES,
-            lines.num_lines,
-        )
-    )
-    own_rows, neighbour_rows, window_rows, position_rows = np.split(
-        columns, np.cumsum([_NUM_OWN_FEATURES, _NUM_NEIGHBOUR_FEATURES, _NUM_WINDOW_FEATURES])
-    )
+    ends = np.cumsum([_NUM_OWN_FEATURES, _NUM_NEIGHBOUR_FEATURES, _NUM_WINDOW_FEATURES])
+    columns = np.empty((ends[-1] + _NUM_POSITION_FEATURES, lines.num_lines))
+    own_rows, neighbour_rows, window_rows, position_rows = np.split(columns, ends)
     _own_features(own_rows, lines, units)
     size, ended = own_rows[0], own_rows[8]
     is_long = (units >= _LONG_LINE_UNITS).astype(np.float64)
@@ -375,13 +363,10 @@ def load(path: Path) -> LineModel:
     """
     try:
         with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
-            hidden_weights, output_weights = (
-                file["inner"] / float(_WEIGHT_STEP),
-                file["outer"] / float(_WEIGHT_STEP),
-            )
-        if hidden_weights.shape[0] != len(features(["x"])[0]) + 1 or output_weights.shape != (
-            hidden_weights.shape[1] + 1,
-        ):
+            hidden_weights = file["inner"] / float(_WEIGHT_STEP)
+            output_weights = file["outer"] / float(_WEIGHT_STEP)
+        num_inputs, num_hidden = len(features(["x"])[0]) + 1, hidden_weights.shape[1]
+        if hidden_weights.shape[0] != num_inputs or output_weights.shape != (num_hidden + 1,):
             raise ValueError(f"shapes {hidden_weights.shape} and {output_weights.shape}")
     except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         raise UserError(
@@ -438,16 +423,10 @@ def train(
         _fit(line_features, targets, weights / weights.mean(), [seed, net], num_hidden, epochs)
         for net in range(num_nets)
     ]
-    hidden_weights = np.concatenate([hidden_weights for hidden_weights, _ in networks], axis=1)
-    output_weights = (
-        np.concatenate(
-            [
-                *(output_weights[:-1] for _, output_weights in networks),
-                [sum(output_weights[-1] for _, output_weights in networks)],
-            ]
-        )
-        / num_nets
-    )
+    hidden_weights = np.concatenate([hidden for hidden, _ in networks], axis=1)
+    outputs = [output for _, output in networks]
+    bias = sum(output[-1] for output in outputs)
+    output_weights = np.concatenate([*(output[:-1] for output in outputs), [bias]]) / num_nets
     return LineModel(_round_weights(hidden_weights), _round_weights(output_weights))
 
 

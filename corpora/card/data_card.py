@@ -18,7 +18,7 @@ from typing import Any
 
 from xling.core import languages
 from xling.core.package_tables import load_table
-from xling.corpora.card.counters import BINS_PER_DECADE, Counters
+from xling.corpora.card.counters import BINS_PER_DECADE, Counters, SourceCounters
 from xling.corpora.card.ledgers import ledger_from_json
 from xling.corpora.card.losses import tokenised_note
 from xling.corpora.stages.filters import RULES, STATISTICS
@@ -120,21 +120,11 @@ class CardData:
         """Return one row per source: URI, capture dates, documents read and kept, characters kept, licence."""
         rows = []
         for source in self.stats["sources"]:
-            uri = source["uri"]
-            read_counts, kept_counts = self.counters.sources.get(uri), self.counters.kept.get(uri)
-            dates = (
-                " to ".join(sorted({read_counts.first_date, read_counts.last_date})) if read_counts else ""
-            )
-            rows.append(
-                [
-                    uri,
-                    dates or "not stated",
-                    f"{read_counts.num_docs if read_counts else 0:,}",
-                    f"{kept_counts.num_docs if kept_counts else 0:,}",
-                    f"{kept_counts.num_chars if kept_counts else 0:,}",
-                    source["licence"],
-                ]
-            )
+            uri, none = source["uri"], SourceCounters()
+            read_counts, kept_counts = self.counters.sources.get(uri, none), self.counters.kept.get(uri, none)
+            dates = " to ".join(sorted({read_counts.first_date, read_counts.last_date})) or "not stated"
+            numbers = (read_counts.num_docs, kept_counts.num_docs, kept_counts.num_chars)
+            rows.append([uri, dates, *(f"{number:,}" for number in numbers), source["licence"]])
         return rows
 
     def loss_rows(self) -> list[list[str]]:
@@ -201,13 +191,11 @@ class CardData:
         wrong = ", ".join(
             f"{lang} ({100 * share:.0f} %)" for lang, share in trust["taken_from"] if share >= 0.01
         )
-        numbers = [
-            f"{trust['prior']:.3g}",
-            f"{trust['threshold']:g}",
-            trust["says"],
+        limits, recall = (
+            [f"{trust['prior']:.3g}", f"{trust['threshold']:g}"],
             f"{100 * trust['recall']:.1f} %",
-        ]
-        return [[*numbers, f"{trust['texts']:,}", wrong]]
+        )
+        return [[*limits, trust["says"], recall, f"{trust['texts']:,}", wrong]]
 
     def summary(self) -> str:
         """Return the corpus in one sentence."""

@@ -162,15 +162,12 @@ def draw_sentence(
     side_index = int(side >= 0.5)
     words, other = (src, tgt)[:: -1 if side_index else 1]
     side_settings = rates[side_index].settings() if rates else settings
-    switched = switch(
-        words,
-        other,
-        {(j, i) for i, j in links} if side_index else links,
+    turned_links = {(j, i) for i, j in links} if side_index else links
+    both, between = (
         (langs[side_index], langs[1 - side_index]),
-        side_settings,
-        random,
-        words_between[1 - side_index] if words_between else None,
+        words_between and words_between[1 - side_index],
     )
+    switched = switch(words, other, turned_links, both, side_settings, random, between)
     if rates:
         rates[side_index].add(len(words), switched.num_replaced(langs[side_index]))
     return "switched", side_index, switched

@@ -197,11 +197,9 @@ def _summary(cfg: CodeswitchConfig, counts: _ReplacementCounts) -> str:
     if target_rate is None or cfg.mode == "documents":
         return ""
     reached = sum(counts.replaced.values()) / max(sum(counts.words.values()), 1)
-    return (
-        f"; {reached:.3f} of {target_rate:g} asked for: no more have a translation"
-        if reached < target_rate - 0.02
-        else ""
-    )
+    if reached >= target_rate - 0.02:
+        return ""
+    return f"; {reached:.3f} of {target_rate:g} asked for: no more have a translation"
 
 
 class _ReplacementCounts:
@@ -264,12 +262,7 @@ def _alm_items(cfg: CodeswitchConfig) -> InputsAndItems:
     def items(ledger: Ledger) -> Iterator[Item]:
         cutters = [_word_cutter(cfg, folder, side, names[side]) for side in (0, 1)]
         rates = ReplacementRate(cfg.alm), ReplacementRate(cfg.alm)
-        rows = zip(
-            corpus_reader.read_lines(names[0]),
-            corpus_reader.read_lines(names[1]),
-            corpus_reader.read_lines(folder / LINKS_FILE),
-            strict=True,
-        )
+        rows = zip(*map(corpus_reader.read_lines, (*names, folder / LINKS_FILE)), strict=True)
         for number, (src, tgt, links) in enumerate(rows):
             pair = Document(f"{number}", f"{src}\n{tgt}")
             ledger.count_seen("read", pair)
@@ -283,10 +276,8 @@ def _alm_items(cfg: CodeswitchConfig) -> InputsAndItems:
                 parse_pharaoh(links), spans_of_sides, (word_spans(texts[0]), word_spans(texts[1]))
             )
             sides = [[text[a:b] for a, b in at] for text, at in zip(texts, spans_of_sides, strict=True)]
-            words_between = (
-                _text_between(texts[0], spans_of_sides[0]),
-                _text_between(texts[1], spans_of_sides[1]),
-            )
+            between = [_text_between(text, spans) for text, spans in zip(texts, spans_of_sides, strict=True)]
+            words_between = between[0], between[1]
             for copy in range(cfg.alm.copies):
                 kind, side, sentence = draw_sentence(
                     sides[0],
@@ -312,12 +303,8 @@ def _word_cutter(cfg: CodeswitchConfig, folder: Path, side: int, path: Path) -> 
     if languages.get(lang).spaces:
         return word_spans
     table = folder / PHRASES_FILE
-    return word_cutter(
-        lang,
-        corpus_reader.read_lines(path),
-        cfg.words,
-        words_of_phrases(table, side) if table.is_file() else (),
-    )
+    known = words_of_phrases(table, side) if table.is_file() else ()
+    return word_cutter(lang, corpus_reader.read_lines(path), cfg.words, known)
 
 
 def _text_between(text: str, word_spans: Spans) -> Callable[[int, int], str]:
@@ -343,12 +330,8 @@ def _dictionary_items(cfg: CodeswitchConfig) -> InputsAndItems:
     def items(ledger: Ledger) -> Iterator[Item]:
         replacer = cosda
         if cfg.draw == "rate":
-            replacer = replace(
-                cosda,
-                word_rate=min(
-                    1.0, cfg.word_rate / max(_translatable_share(cosda, _words(cfg, cut_words)), 1e-9)
-                ),
-            )
+            share = max(_translatable_share(cosda, _words(cfg, cut_words)), 1e-9)
+            replacer = replace(cosda, word_rate=min(1.0, cfg.word_rate / share))
         for number, text in enumerate(_sentences(cfg)):
             ledger.count_seen("read", Document(f"{number}", text))
             text = " ".join(text.split())

@@ -53,7 +53,7 @@ def open_rows(
         fits = [
             each
             for each, cells in cells_of.items()
-            if set(wanted) <= set(_lowered(cells)) and (wanted or guess(cells))
+            if set(wanted) <= {cell.strip().lower() for cell in cells} and (wanted or guess(cells))
         ]
         rows.delimiter = find_delimiter(rows.first, uri, fits)
     elif delimiter:
@@ -85,7 +85,7 @@ def _positions(
     uri: str, header: Sequence[str], wanted: list[str], guess: Guess, num_wanted: int
 ) -> tuple[list[int], bool]:
     """Return the positions of the wanted columns, [] where they have no names, and whether the row is of names."""
-    lowered = _lowered(header)
+    lowered = [cell.strip().lower() for cell in header]
     if wanted and not set(wanted) & set(lowered) and all(map(str.isdecimal, wanted)):
         if min(map(int, wanted)) < 1:
             raise UserError(f"{uri}: column numbers {', '.join(wanted)}", "whole numbers from 1")
@@ -168,10 +168,6 @@ def _may_be_name(cell: str) -> bool:
     )
 
 
-def _lowered(cells: Sequence[str]) -> list[str]:
-    return [cell.strip().lower() for cell in cells]
-
-
 def find_language(header: Sequence[str], lang: Language, codes: Sequence[str], others: Sequence[str]) -> int:
     """Return the position of the column of a language, or -1 if the header has no such column.
 
@@ -180,7 +176,7 @@ def find_language(header: Sequence[str], lang: Language, codes: Sequence[str], o
     Raises:
         UserError: several columns are of that language.
     """
-    lowered = _lowered(header)
+    lowered = [cell.strip().lower() for cell in header]
     exact = [i for code in codes for i, cell in enumerate(lowered) if cell == code.lower()]
     languages = [in_column_name(cell) for cell in header]
     same = [i for i, language in enumerate(languages) if language == lang]

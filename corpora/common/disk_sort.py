@@ -91,9 +91,7 @@ def _read_blocks(path: Path, size: int) -> Iterator[Values]:
         yield np.fromfile(path, dtype="<u8", count=size, offset=_VALUE_BYTES * first)
 
 
-def merged(
-    inputs: Iterable[Iterator[UInt64[np.ndarray, " _"]]],
-) -> Iterator[UInt64[np.ndarray, " _"]]:
+def merged(inputs: Iterable[Iterator[UInt64[np.ndarray, " _"]]]) -> Iterator[UInt64[np.ndarray, " _"]]:
     """Yield the numbers of several ascending sequences in ascending order, each once.
 
     Args:

@@ -294,9 +294,8 @@ def _download_once(
                 return
             num_bad_checksums += 1
             _restart(download, handle)
-            if (
-                num_bad_checksums == 2
-            ):  # damaged twice in the same way: the publisher's file is wrong, not the connection
+            # Damaged twice in the same way: the publisher's file is wrong, not the connection.
+            if num_bad_checksums == 2:
                 raise UserError(
                     f"{download.url}: {checksum_error}", fix="check the checksum, or use another mirror"
                 ) from None
@@ -352,9 +351,8 @@ def _request(
             _check_refusal(download, handle, error)
         return
     with response:
-        if (
-            num_present and response.status != 206
-        ):  # the server does not support ranges, or the file has changed
+        # The server does not support ranges, or the file has changed.
+        if num_present and response.status != 206:
             _restart(download, handle)
             num_present = 0
         if etag := response.headers.get("ETag", ""):

@@ -17,9 +17,8 @@ from xling.text.files.compressed import DAMAGE_ERRORS
 from xling.text.files.encodings import refusal, seven_bits
 
 MAX_MEMBERS, MAX_MEMBER_BYTES, MAX_TOTAL_BYTES = 20_000, 1 << 28, 1 << 31
-_WORD_SKIPPED = frozenset(
-    {"del", "moveFrom", "Fallback", "rt"}
-)  # deleted, said twice, readings above characters
+# Deleted, said twice, readings above characters.
+_WORD_SKIPPED = frozenset({"del", "moveFrom", "Fallback", "rt"})
 _ODT_SKIPPED = frozenset(
     {"tracked-changes", "annotation", "note", "ruby-text", "forms", "index-title-template"}
 )
@@ -50,23 +49,19 @@ def open_packed(path: Path) -> Iterator[ZipFile]:
                 f"at most {MAX_MEMBERS:,} and {MAX_TOTAL_BYTES:,}",
                 "do not trust this file",
             )
-        _refuse_seven_bits(archive, path)
+        # Refuse a document whose texts are in an encoding of 7 bits; what is damaged is told where it is read.
+        for name in filter(_MEMBER_OF_TEXT.search, archive.namelist()):
+            # zipfile raises the last two for members with a password and for unknown compressions.
+            with suppress(*DAMAGE_ERRORS, RuntimeError, NotImplementedError), archive.open(name) as member:
+                head = _TAG.sub(b" ", member.read(_HEAD_BYTES))
+                if encoding := seven_bits(head):
+                    refused = refusal(path, encoding)
+                    raise UserError(
+                        f"{path}: {name} is {refused.given.partition(' is ')[2]}",
+                        "text in UTF-8",
+                        "save it again as Unicode",
+                    )
         yield archive
-
-
-def _refuse_seven_bits(archive: ZipFile, path: Path) -> None:
-    """Refuse a document whose texts are in an encoding of 7 bits; what is damaged is told where it is read."""
-    for name in filter(_MEMBER_OF_TEXT.search, archive.namelist()):
-        # zipfile raises the last two for members with a password and for unknown compressions.
-        with suppress(*DAMAGE_ERRORS, RuntimeError, NotImplementedError), archive.open(name) as member:
-            head = _TAG.sub(b" ", member.read(_HEAD_BYTES))
-            if encoding := seven_bits(head):
-                refused = refusal(path, encoding)
-                raise UserError(
-                    f"{path}: {name} is {refused.given.partition(' is ')[2]}",
-                    "text in UTF-8",
-                    "save it again as Unicode",
-                )
 
 
 def read_member(archive: ZipFile, name: str, max_bytes: int = MAX_MEMBER_BYTES) -> bytes:

@@ -323,22 +323,17 @@ def _received(
             "a mirror that does",
             "give another base_urls.cc",
         )
-    data = _body(response, size + 1, limits)
-    if len(data) != size:
-        raise _RetryError(f"got {len(data):,} of {size:,} bytes", len(data), is_damage=True)
-    return data, total
-
-
-def _body(response: http.client.HTTPResponse, limit: int, limits: Limits) -> bytes:
-    """Return at most ``limit`` bytes of an answer; fewer where it breaks off or the time ends."""
     pieces: list[bytes] = []
     num = 0
     try:
-        while num < limit and limits.left_s and (piece := response.read1(min(1 << 20, limit - num))):
+        while num <= size and limits.left_s and (piece := response.read1(min(1 << 20, size + 1 - num))):
             pieces.append(piece)
             num += len(piece)
     except http.client.IncompleteRead as error:
         pieces.append(error.partial)
     except OSError:  # what has come counts; the length says that it is not all
         pass
-    return b"".join(pieces)
+    data = b"".join(pieces)
+    if len(data) != size:
+        raise _RetryError(f"got {len(data):,} of {size:,} bytes", len(data), is_damage=True)
+    return data, total

@@ -55,8 +55,10 @@ def events(handle: IO[bytes], name: str, texts: Set[str] = frozenset()) -> Itera
 
     parser.EntityDeclHandler = refuse
     parser.ExternalEntityRefHandler = refuse
-    parser.StartElementHandler = lambda tag, attrs: queue.append(Event("start", _local_name(tag), attrs))
-    parser.EndElementHandler = lambda tag: queue.append(Event("end", _local_name(tag), {}))
+    parser.StartElementHandler = lambda tag, attrs: queue.append(
+        Event("start", tag.rpartition(":")[2], attrs)
+    )
+    parser.EndElementHandler = lambda tag: queue.append(Event("end", tag.rpartition(":")[2], {}))
     parser.CharacterDataHandler = lambda text: queue.append(Event("text", text, {}))
     num_pending = 0
     cells = _Cells(texts)
@@ -117,7 +119,3 @@ def open_xml(path: Path) -> IO[bytes]:
     with contextlib.suppress(EOFError, gzip.BadGzipFile, zlib.error), open_file(path, "rb") as head:
         refuse_seven_bits(head.read(_CHUNK_BYTES), path)  # damage is told where it is read
     return cast(IO[bytes], open_file(path, "rb"))
-
-
-def _local_name(tag: str) -> str:
-    return tag.rpartition(":")[2]

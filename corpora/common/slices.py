@@ -32,9 +32,7 @@ def write_slices(
 
 
 def write_slices_in_blocks(
-    path: Path,
-    blocks: Iterable[tuple[UInt64[np.ndarray, " _"], Int64[np.ndarray, " parts"]]],
-    num_parts: int,
+    path: Path, blocks: Iterable[tuple[UInt64[np.ndarray, " _"], Int64[np.ndarray, " parts"]]], num_parts: int
 ) -> None:
     """Write values that come in blocks, each with how many of its values belong to each part; parts are in order.
 

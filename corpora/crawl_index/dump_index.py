@@ -26,9 +26,8 @@ T = TypeVar("T")
 LOST_ROWS = "rows in missing or damaged row groups of the index"
 RECORD_BYTES, _SMALL_RECORD_BYTES = 20_000, 2_000  # usual, and lowest mean, of records not known yet
 _INDEX_SHARE = 0.5  # of the bytes that may come: what the language columns may take
-_DIGEST_SHARE = (
-    0.1  # of records that are copies: where bytes are scarce, a digest is read if it costs less than these
-)
+# Of records that are copies: where bytes are scarce, a digest is read if it costs less than these.
+_DIGEST_SHARE = 0.1
 
 
 @dataclass
@@ -103,11 +102,36 @@ class DumpIndex:
         read = IndexRows(pl.DataFrame(schema={**SCHEMA, "dump": pl.String}), num_parts=len(parts))
         hits = self._find_all(sorted(parts, key=lambda part: drawn(part[1], self._seed)), read)
         groups = list(self._groups(hits, read))
-        self._read_groups(hits, groups, read)
+        # Row groups are read while the limits allow, the cheapest first.
+        tables: list[pl.DataFrame] = []
+        num_rows = record_bytes = 0
+        groups.sort(key=lambda group: group.order)
+        with (
+            Progress("index: rows", len(groups), "row groups") as bar,
+            ThreadPoolExecutor(CONNECTIONS) as pool,
+        ):
+            left = sum(group.num_matches for group in groups)
+            for some in _batches(groups):
+                mean = record_bytes / num_rows if num_rows else _SMALL_RECORD_BYTES
+                cost = sum(group.cost for group in some)
+                least = read.index_bytes + cost + record_bytes + mean * min(g.num_matches for g in some)
+                if tables and self._num_bytes and least > self._num_bytes:
+                    break
+                for group, table in zip(some, pool.map(lambda g: self._rows(hits, g), some), strict=True):
+                    left -= group.num_matches if isinstance(table, pl.DataFrame) else 0
+                    if isinstance(table, pl.DataFrame):
+                        read.index_bytes += group.cost
+                        num_rows += len(table)
+                        record_bytes += int(table["warc_record_length"].fill_null(0).clip(0).sum())
+                        tables.append(table.with_columns(dump=pl.lit(group.dump)))
+                    elif table:
+                        left -= group.num_matches
+                        read.notes[LOST_ROWS] += group.num_matches
+                bar.update(len(some))
+        read.notes["matching rows left out (size= or time=)"] += left
+        if tables:
+            read.table = pl.concat(tables)
         return read
-
-    def _reader_of(self, dump: str) -> PartReader:
-        return PartReader(self._reader, self._folder / dump, self._wanted)
 
     def _find_all(
         self, parts: Sequence[tuple[str, str, str]], read: IndexRows
@@ -140,7 +164,7 @@ class DumpIndex:
     def _find(self, part: tuple[str, str, str]) -> Found | None:
         dump, name, location = part
         try:
-            return self._reader_of(dump).find(name, location)
+            return PartReader(self._reader, self._folder / dump, self._wanted).find(name, location)
         except SpentError:
             return None
 
@@ -171,41 +195,10 @@ class DumpIndex:
             except ValueError:
                 read.notes[LOST_ROWS] += num
 
-    def _read_groups(self, hits: dict[tuple[str, str], Found], groups: list[_Group], read: IndexRows) -> None:
-        """Read row groups while the limits allow, the cheapest first."""
-        tables: list[pl.DataFrame] = []
-        num_rows = record_bytes = 0
-        groups.sort(key=lambda group: group.order)
-        with (
-            Progress("index: rows", len(groups), "row groups") as bar,
-            ThreadPoolExecutor(CONNECTIONS) as pool,
-        ):
-            left = sum(group.num_matches for group in groups)
-            for some in _batches(groups):
-                mean = record_bytes / num_rows if num_rows else _SMALL_RECORD_BYTES
-                cost = sum(group.cost for group in some)
-                least = read.index_bytes + cost + record_bytes + mean * min(g.num_matches for g in some)
-                if tables and self._num_bytes and least > self._num_bytes:
-                    break
-                for group, table in zip(some, pool.map(lambda g: self._rows(hits, g), some), strict=True):
-                    left -= group.num_matches if isinstance(table, pl.DataFrame) else 0
-                    if isinstance(table, pl.DataFrame):
-                        read.index_bytes += group.cost
-                        num_rows += len(table)
-                        record_bytes += int(table["warc_record_length"].fill_null(0).clip(0).sum())
-                        tables.append(table.with_columns(dump=pl.lit(group.dump)))
-                    elif table:
-                        left -= group.num_matches
-                        read.notes[LOST_ROWS] += group.num_matches
-                bar.update(len(some))
-        read.notes["matching rows left out (size= or time=)"] += left
-        if tables:
-            read.table = pl.concat(tables)
-
     def _rows(self, hits: dict[tuple[str, str], Found], group: _Group) -> pl.DataFrame | bool:
         """Return the rows of a row group; True where it is damaged, False where a limit is reached."""
         try:
-            return self._reader_of(group.dump).rows_of(
+            return PartReader(self._reader, self._folder / group.dump, self._wanted).rows_of(
                 group.part, hits[group.dump, group.part], group.number, group.columns
             )
         except SpentError:

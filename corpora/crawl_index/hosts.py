@@ -45,7 +45,7 @@ class HostTable:
         shares: dict[str, list[float]] = defaultdict(list)
         for host, (pages, good) in self.tried.items():
             if pages:
-                shares[_domain(host)].append(good / pages)
+                shares[host.rpartition(".")[2]].append(good / pages)
         all_shares = [share for some in shares.values() for share in some]
         object.__setattr__(self, "_of_domain", {d: sum(some) / len(some) for d, some in shares.items()})
         object.__setattr__(self, "_of_all", sum(all_shares) / max(1, len(all_shares)))
@@ -56,7 +56,7 @@ class HostTable:
         It is that of the tried pages and of one page more, which is as the hosts of the same top domain are.
         """
         pages, good = self.tried.get(host, (0, 0))
-        return (good + _PRIOR_PAGES * self._of_domain.get(_domain(host), self._of_all)) / (
+        return (good + _PRIOR_PAGES * self._of_domain.get(host.rpartition(".")[2], self._of_all)) / (
             pages + _PRIOR_PAGES
         )
 
@@ -68,10 +68,6 @@ class HostTable:
         lines = ["\t".join(map(str, row)) for row in (_HEAD, *rows)]
         temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
         temporary.replace(path)
-
-
-def _domain(host: str) -> str:
-    return host.rpartition(".")[2]
 
 
 def read_table(path: Path) -> HostTable:

@@ -188,14 +188,8 @@ def _write(folder: Path, rates: Rates, cfg: LangidEvalConfig) -> None:
         table.writerow(["lang", "prior", "threshold", "recall", "expected precision", "wrong texts are"])
         for trust in _trusts(rates, cfg):
             wrong = ", ".join(f"{name} {100 * share:.0f} %" for name, share in trust.taken_from)
-            row = [
-                trust.lang,
-                f"{trust.prior:g}",
-                f"{trust.threshold:g}",
-                f"{trust.recall:.4f}",
-                str(trust),
-                wrong,
-            ]
+            limits = [f"{trust.prior:g}", f"{trust.threshold:g}"]
+            row = [trust.lang, *limits, f"{trust.recall:.4f}", str(trust), wrong]
             table.writerow(row)
 
 

@@ -134,16 +134,10 @@ def _make_answer(counts: dict[str, Any]) -> Answer:
 def report(results: dict[str, DrawnLanguage], cfg: SampleConfig) -> str:
     """Return a Markdown table of requested and drawn shares and epochs per language, with the alpha below."""
     total = sum(d.drawn_chars for d in results.values()) or 1
-    rows = [
-        [
-            lang,
-            f"{d.num_chars:,}",
-            f"{100 * d.share:.2f} %",
-            f"{100 * d.drawn_chars / total:.2f} %",
-            f"{d.epochs:.2f}",
-        ]
-        for lang, d in sorted(results.items(), key=lambda item: -item[1].num_chars)
-    ]
+    rows = []
+    for lang, d in sorted(results.items(), key=lambda item: -item[1].num_chars):
+        shares = [f"{100 * d.share:.2f} %", f"{100 * d.drawn_chars / total:.2f} %"]
+        rows.append([lang, f"{d.num_chars:,}", *shares, f"{d.epochs:.2f}"])
     lines = tabular.markdown_grid(
         [["lang", "characters", "asked", "drawn", "epochs"], *rows], [False, *[True] * 4]
     )
@@ -194,12 +188,6 @@ def _weight(doc: Document, weights: list[tuple[int, float]]) -> float:
     return next((weight for least, weight in weights if size >= least), 1.0)
 
 
-def _num_copies(doc: Document, epochs: float, seed: int) -> int:
-    """Return how often a document is drawn: the whole epochs, and once more with the remaining probability."""
-    number = xxhash.xxh64_intdigest(doc.id.encode(), seed=seed) / 2**64
-    return int(epochs) + (number < epochs - int(epochs))
-
-
 def _write_shuffle_parts(
     cfg: SampleConfig, out: Path, corpora: dict[str, Path], epochs: dict[str, float], num_shards: int
 ) -> dict[str, tuple[int, int]]:
@@ -215,7 +203,9 @@ def _write_shuffle_parts(
             num_chars = num_docs = 0
             for doc in read_corpus(path):
                 times = min(cfg.max_epochs, epochs[lang] * _weight(doc, weights))
-                for copy in range(_num_copies(doc, times, cfg.seed)):
+                # The whole epochs, and once more with the remaining probability.
+                number = xxhash.xxh64_intdigest(doc.id.encode(), seed=cfg.seed) / 2**64
+                for copy in range(int(times) + (number < times - int(times))):
                     key = f"{lang}/{doc.id}/{copy}".encode()
                     tables[xxhash.xxh64_intdigest(key, seed=cfg.seed) % num_shards].add(to_row(doc))
                     num_chars += len(doc.text)

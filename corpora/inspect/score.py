@@ -66,7 +66,10 @@ def run(cfg: ScoreConfig) -> Answer | Rows:
 def score(cfg: ScoreConfig) -> Iterator[tuple[str | float | None, ...]]:
     """Yield the cells of `_COLUMNS` for every text."""
     lang = languages.get(cfg.lang).code if cfg.lang else ""
-    stages = _stages(cfg, lang)
+    # Any language will do to build stages that then accept all of them.
+    settings = {} if lang else {"langid": {"langs": ()}}
+    scorer = [Perplexity(cfg.lm)] if cfg.lm else []
+    stages = [*scorer, *configured(cfg.stages, lang or "en", settings)]
     for doc in _documents(cfg, lang):
         verdict = _verdict_text(doc, stages)
         score = doc.meta.get("lang_score")
@@ -79,13 +82,6 @@ def score(cfg: ScoreConfig) -> Iterator[tuple[str | float | None, ...]]:
             verdict,
             doc.text[:_SHOWN_CHARS].replace("\n", " / ").replace("\t", " "),
         )
-
-
-def _stages(cfg: ScoreConfig, lang: str) -> list[Stage]:
-    # Any language will do to build stages that then accept all of them.
-    settings = {} if lang else {"langid": {"langs": ()}}
-    scorer = [Perplexity(cfg.lm)] if cfg.lm else []
-    return [*scorer, *configured(cfg.stages, lang or "en", settings)]
 
 
 def _documents(cfg: ScoreConfig, lang: str) -> Iterator[Document]:

@@ -105,7 +105,14 @@ def run(cfg: SelectConfig) -> Answer:
     else:
         rows = _documents(corpus)
     condition = _condition(cfg.expr, rows)
-    counts = _counts(rows, condition)
+    # How many rows and characters the condition keeps, and of how many.
+    chars = pl.sum_horizontal(pl.col(name).str.len_chars().cast(pl.Int64) for name in rows.texts)
+    table = pl.concat(
+        [rows.scan(path).select(chars=chars, stays=condition.fill_null(value=False)) for path in rows.shards]
+    )
+    kept, chars_kept = pl.col("stays").sum(), pl.col("chars").filter("stays").sum().alias("kept")
+    numbers = table.select(kept, chars_kept, pl.len(), pl.col("chars").sum().alias("all")).collect().row(0)
+    counts = dict(zip((rows.unit, "characters", f"of_{rows.unit}", "of_characters"), numbers, strict=True))
     num_read, num_kept = counts[f"of_{rows.unit}"], counts[rows.unit]
     message = f"{num_kept:,} of {num_read:,} {'training ' * (rows.unit == 'pairs')}{rows.unit}"
     message += f", {counts['characters']:,} of {counts['of_characters']:,} characters"
@@ -159,17 +166,6 @@ def _pairs(corpus: Path, pair: str) -> Rows:
         tuple(path for path in held_out if path.is_file()),
         {side: Path(f"{_TRAIN}.{code}") for side, code in zip(SIDES, codes, strict=True)},
     )
-
-
-def _counts(rows: Rows, condition: pl.Expr) -> dict[str, int]:
-    """Return how many rows and characters the condition keeps, and of how many."""
-    chars = pl.sum_horizontal(pl.col(name).str.len_chars().cast(pl.Int64) for name in rows.texts)
-    table = pl.concat(
-        [rows.scan(path).select(chars=chars, stays=condition.fill_null(value=False)) for path in rows.shards]
-    )
-    kept, chars_kept = pl.col("stays").sum(), pl.col("chars").filter("stays").sum().alias("kept")
-    numbers = table.select(kept, chars_kept, pl.len(), pl.col("chars").sum().alias("all")).collect().row(0)
-    return dict(zip((rows.unit, "characters", f"of_{rows.unit}", "of_characters"), numbers, strict=True))
 
 
 def _write(rows: Rows, condition: pl.Expr, corpus: Path, out: Path) -> None:

@@ -28,16 +28,13 @@ MAX_CHARS = 400
 SURE_SCORE = 0.8  # from this fastText score on, no other model is asked about a long text
 _LONG_CHARS = 200  # in shorter texts fastText is wrong too often even if it is sure
 # Chosen among some 50 settings on half of the lines that `benchmarks.langid` scores.
-_FASTTEXT_WEIGHT, _NGRAM_WEIGHT = (
-    0.7,
-    1.3,
-)  # weights of fastText's and the n-grams' probabilities relative to py3langid's
+# Weights of fastText's and the n-grams' probabilities relative to py3langid's.
+_FASTTEXT_WEIGHT, _NGRAM_WEIGHT = (0.7, 1.3)
 _SOFTNESS = 0.35  # exponent of the n-grams' probabilities
 _FEW_TRAINING_CHARS = 60_000
 _LONG_LINE = 80  # lines over this are tried first, since sorting all lines of a page takes longer
-_UNSURE_SCORE = (
-    0.5  # under this fastText score others may be right about languages that one model alone knows
-)
+# Under this fastText score others may be right about languages that one model alone knows.
+_UNSURE_SCORE = 0.5
 _SURE_NGRAMS = 0.99  # from this score of the n-grams on, a language that they alone know needs no vote
 _AGREED_SCORE = 0.9  # from this fastText score on, agreement of py3langid is enough
 _NUM_CANDIDATES = 5
@@ -238,9 +235,12 @@ class Ensemble:
         if _fasttext_alone_can_tell(fasttext_ranking, ngram_ranking):
             return fasttext_ranking
         ngram_weight = _ngram_weight(fasttext_ranking, ngram_ranking, py3langid_answer)
+        # The probabilities of n-grams are flattened, and sum to 1 again.
+        powers = [(code, score**_SOFTNESS) for code, score in ngram_ranking]
+        total = sum(power for _, power in powers)
         rankings = (
             (_FASTTEXT_WEIGHT, fasttext_ranking),
-            (ngram_weight, _soften(ngram_ranking)),
+            (ngram_weight, [(code, power / total) for code, power in powers]),
             (1.0, py3langid_answer),
         )
         votes: defaultdict[str, float] = defaultdict(float)
@@ -311,14 +311,9 @@ def _ngram_weight(fasttext_ranking: Ranking, ngram_ranking: Ranking, py3langid_a
     if other in _ONLY_PY3LANGID and other_score >= _AGREED_SCORE and fasttext_ranking[0][1] < _UNSURE_SCORE:
         return 0.0
     is_close = languages.get(mine).family == languages.get(other).family
-    return (
-        0.0
-        if is_close
-        and _base_code(mine) in _py3langid_langs()
-        and _ngram_identifier().knows_little(other)
-        and not _ngram_identifier().knows_little(mine)
-        else _NGRAM_WEIGHT * score**0.5
-    )
+    knows_little = _ngram_identifier().knows_little
+    is_doubtful = is_close and _base_code(mine) in _py3langid_langs() and knows_little(other)
+    return 0.0 if is_doubtful and not knows_little(mine) else _NGRAM_WEIGHT * score**0.5
 
 
 def _agree(fasttext_ranking: Ranking, py3langid_answer: Ranking) -> bool:
@@ -328,13 +323,6 @@ def _agree(fasttext_ranking: Ranking, py3langid_answer: Ranking) -> bool:
 
 def _base_code(code: str) -> str:
     return code.partition("_")[0]
-
-
-def _soften(ranking: Ranking) -> Ranking:
-    """Return flattened probabilities, which sum to 1 again."""
-    powers = [(code, score**_SOFTNESS) for code, score in ranking]
-    total = sum(power for _, power in powers)
-    return [(code, power / total) for code, power in powers]
 
 
 def open_identifier(model: Path | None, labels: Mapping[str, str]) -> Identifier:

@@ -30,10 +30,7 @@ class ArrayIdentifier(LanguageIdentifier):
         rows = np.array(self.tk_row, dtype=np.int32) * _NUM_BYTES
         self._next_row = rows[self._next_states]
         self._outputs = np.array(self.tk_output, dtype=np.int32)
-        self._depth = self._longest_path()
-
-    def _longest_path(self) -> int:
-        """Return the most bytes that a state depends on: those to the last row that is reached, and one more."""
+        # A state depends on so many bytes: those to the last row that is reached, and one more.
         next_rows, depth = self._next_row.reshape(-1, _NUM_BYTES), 0
         is_known, reached = np.zeros(len(next_rows), dtype=bool), np.array([self.tk_row[0]])
         while len(reached):
@@ -42,10 +39,11 @@ class ArrayIdentifier(LanguageIdentifier):
             is_next[next_rows[reached] // _NUM_BYTES] = True
             reached = np.flatnonzero(is_next & ~is_known)
             depth += 1
-        return depth
+        self._depth = depth
 
-    def _states(self, texts: Sequence[bytes]) -> NDArray[np.int32]:
-        """Return the output of the state behind each byte of the texts, one after the other; -1 for none."""
+    def _raw_scores(self, texts: Sequence[bytes]) -> NDArray[np.float32]:
+        """Return the scores of the classes for each text, as py3langid's loop over bytes does, to the last bit."""
+        # The output of the state behind each byte of the texts, one after the other; -1 for none.
         codes = np.frombuffer(b"".join(texts), dtype=np.uint8)
         lengths = np.array([len(text) for text in texts], dtype=np.int64)
         places = np.arange(len(codes)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -54,11 +52,7 @@ class ArrayIdentifier(LanguageIdentifier):
         for back in range(min(self._depth, int(lengths.max())) - 1, 0, -1):
             following = self._next_row[rows[back:] + codes[: len(codes) - back]]
             rows[back:] = np.where(places[back:] >= back, following, root)
-        return self._outputs[self._next_states[rows + codes]]
-
-    def _raw_scores(self, texts: Sequence[bytes]) -> NDArray[np.float32]:
-        """Return the scores of the classes for each text, as py3langid's loop over bytes does, to the last bit."""
-        outputs = self._states(texts)
+        outputs = self._outputs[self._next_states[rows + codes]]
         owners = np.repeat(np.arange(len(texts)), [len(text) for text in texts])[outputs >= 0]
         keys = owners * len(self._table) + outputs[outputs >= 0]
         unique_keys, first, counts = np.unique(keys, return_index=True, return_counts=True)

@@ -184,16 +184,9 @@ class Rates:
             place = first + int(enough[0] if len(enough) else np.argmax(precision[first:]))
         order = sorted(wrong, key=lambda other: (-wrong[other][place], other))
         total = max(float(false[place]), 1e-300)
-        return Trust(
-            lang,
-            own,
-            max(threshold, float(EDGES[place])),
-            float(precision[place]),
-            float(recalls[place]),
-            target,
-            self.texts[lang],
-            tuple((other, round(float(wrong[other][place]) / total, 4)) for other in order[:5]),
-        )
+        taken_from = tuple((other, round(float(wrong[other][place]) / total, 4)) for other in order[:5])
+        numbers = max(threshold, float(EDGES[place])), float(precision[place]), float(recalls[place])
+        return Trust(lang, own, *numbers, target, self.texts[lang], taken_from)
 
     def shares(self, prior: Mapping[str, float]) -> dict[str, float]:
         """Return the share of every language in a crawl; what ``prior`` leaves is divided among the others measured."""

@@ -18,9 +18,8 @@ _MAX_CHARS = 2000  # of the words with such characters; more tell nothing new
 _MIN_MISFITS, _MAX_LEFT = 3, 0.1  # the share of misfits that a right reading may leave
 _MIN_GAIN = 0.2  # by which the mean gain of n-grams of the changed words must rise
 _MIN_GAIN_OF_FEW = 0.7  # where fewer than `_MIN_MISFITS` tell: names of other languages have strange letters
-_RARE = (
-    0.5  # what a reading loses whose code pages are neither the usual one of the language nor Windows-1252
-)
+# What a reading loses whose code pages are neither the usual one of the language nor Windows-1252.
+_RARE = 0.5
 _FEW_LETTERS = 0.5  # of the changed characters
 _MAX_BEHIND = 0.8  # the mean gain of another language, of words that had signs inside
 _MIN_RIGHT = 0.5  # of the changed characters become letters of the language or apostrophes
@@ -72,10 +71,7 @@ def _is_misfit(char: str, before: str, after: str, letters: Collection[str] | No
 
 
 def right_pages(
-    lines: Iterable[str],
-    letters: Collection[str],
-    tables: Mapping[tuple[str, str], Table],
-    column: int,
+    lines: Iterable[str], letters: Collection[str], tables: Mapping[tuple[str, str], Table], column: int
 ) -> tuple[str, str] | None:
     """Return the mistaken and the right code page of a text, or None where it is right or cannot be told.
 

@@ -158,13 +158,12 @@ def seeds(
 
 def is_informative(words: Sequence[str]) -> Bool[np.ndarray, " words"]:
     """Return whether equal spelling in another language is informative, bool (num_words,)."""
-    return np.array(
-        [
-            len(w) >= INFORMATIVE_LETTERS or not w.isalpha() or any(c >= FIRST_IDEOGRAPH for c in w)
-            for w in words
-        ],
-        dtype=bool,
-    )
+
+    def is_informative(word: str) -> bool:
+        is_long = len(word) >= INFORMATIVE_LETTERS or any(char >= FIRST_IDEOGRAPH for char in word)
+        return is_long or not word.isalpha()
+
+    return np.array([is_informative(word) for word in words], dtype=bool)
 
 
 def position_profiles(words: WordVectors) -> Float[np.ndarray, "words features"]:

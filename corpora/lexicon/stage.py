@@ -80,9 +80,7 @@ def run(cfg: BliConfig) -> manifest.Manifest:
         languages.get(lang)
         if lang not in cfg.corpora:
             raise UserError(
-                f"no text in {lang} for pair={cfg.pair}",
-                "text of both languages",
-                f"corpora.{lang}=FILE,...",
+                f"no text in {lang} for pair={cfg.pair}", "text of both languages", f"corpora.{lang}=FILE,..."
             )
     for name in ("size", "dim", "window", "min_count", "rounds"):
         if getattr(cfg, name) < 1:

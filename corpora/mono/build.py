@@ -162,7 +162,7 @@ def resolve(cfg: MonoConfig) -> Build:
         cache=Path(cfg.cache),
         base_urls=cfg.base_urls,
         extract=cfg.extract,
-        min_main=_min_chars(before_dedup),
+        min_main=max([1, *(stage.min_chars for stage in before_dedup if isinstance(stage, Length))]),
         max_chars=cfg.max_chars,
         index=_index_settings(cfg),
     )
@@ -210,11 +210,6 @@ def _earlier_corpora(cfg: MonoConfig) -> list[Path]:
                 raise UserError(f"against={each}: a corpus of {lang or 'pairs'}", f"a corpus of {cfg.lang}")
         corpora += folders
     return corpora
-
-
-def _min_chars(stages: list[Stage]) -> int:
-    """Return the characters that a page needs: those of the stage ``length``, or one."""
-    return max([1, *(stage.min_chars for stage in stages if isinstance(stage, Length))])
 
 
 def _default_uris(cfg: MonoConfig) -> tuple[str, ...]:

@@ -97,14 +97,9 @@ def run(build: Build) -> Answer:
     """Return the estimated cost of a build as a table."""
     build = replace(build, plan=make_plan(build))
     rows = list(costs(build))
-    total = Cost(
-        "together",
-        sum(row.parts for row in rows),
-        sum(row.core_hours for row in rows),
-        sum(row.read_gb for row in rows),
-        sum(row.written_gb for row in rows),
-        max(row.memory_mb for row in rows),
-    )
+    added = ("parts", "core_hours", "read_gb", "written_gb")
+    sums = {name: sum(getattr(row, name) for row in rows) for name in added}
+    total = Cost("together", **sums, memory_mb=max(row.memory_mb for row in rows))
     stored = planned_bytes(build.plan)
     lines = [
         f"{build.cfg.lang}: {sum(map(len, build.plan.parts)):,} files, {stored / 1e9:,.0f} GB as stored, about "
@@ -177,12 +172,7 @@ def _with_boilerplate_stage(build: Build, rate: Rate) -> Rate:
 def _cost(name: str, rate: Rate, parts: int, text_bytes: float, memory_mb: float) -> Cost:
     seconds = text_bytes / _MB * rate.cpu_s + parts * rate.part_s
     return Cost(
-        name,
-        parts,
-        seconds / 3600,
-        text_bytes * rate.read / 1e9,
-        text_bytes * rate.written / 1e9,
-        memory_mb,
+        name, parts, seconds / 3600, text_bytes * rate.read / 1e9, text_bytes * rate.written / 1e9, memory_mb
     )
 
 

@@ -20,7 +20,7 @@ from xling.core.output.parts import read_json, write_json
 from xling.corpora.card.counters import SourceCounters
 from xling.corpora.card.ledgers import RejectLog
 from xling.corpora.common.shards import SCHEMA, TableWriter, read_documents, source_uris, to_row
-from xling.corpora.mono.build import Build, Plan
+from xling.corpora.mono.build import Build
 from xling.corpora.sources.source import MAX_DOC_CHARS, SOURCES, Context, Shard, cut_long, open_source
 from xling.corpora.sources.source import REASONS as READ_REASONS
 from xling.corpora.sources.source import STAGE as READ
@@ -85,7 +85,15 @@ def reading(build: Build, phase: str, index: int) -> Iterator[tuple[Path, Reject
     with build.workspace.write_part(phase, index) as part_folder, open_log(build, part_folder) as log:
         write_json(part_folder / INPUTS, {shard.name: input_of(context, shard) for shard in shards})
         yield part_folder, log, chain(build.before_dedup, documents(build, index, log), log)
-        _check_unchanged(build.plan, shards)
+        # Raise UserError where a file is not the one that was planned: the corpus would not be what its plan says.
+        for shard in shards:
+            planned = build.plan.digests.get(shard.location)
+            if planned and not shard.remote and digests.of_file(Path(shard.location)) != planned:
+                raise UserError(
+                    f"{shard.location} was changed while the corpus was made from it",
+                    "files that stay as they are until the command has ended",
+                    "run the same command again: it begins again with the new content",
+                )
 
 
 def _are_stored(build: Build, index: int) -> bool:
@@ -289,30 +297,13 @@ def documents(build: Build, index: int, log: RejectLog) -> Iterator[Document]:
                         yield doc
 
 
-def _check_unchanged(plan: Plan, shards: Iterable[Shard]) -> None:
-    """Raise UserError where a file is not the one that was planned: the corpus would not be what its plan says."""
-    for shard in shards:
-        planned = plan.digests.get(shard.location)
-        if planned and not shard.remote and digests.of_file(Path(shard.location)) != planned:
-            raise UserError(
-                f"{shard.location} was changed while the corpus was made from it",
-                "files that stay as they are until the command has ended",
-                "run the same command again: it begins again with the new content",
-            )
-
-
 def input_of(context: Context, shard: Shard) -> dict[str, Any]:
     """Return the origin of a shard, and the size and digest of its file if it has one."""
+    facts: dict[str, Any] = {"location": shard.location, "source": shard.source}
     if shard.checksum and not shard.remote:  # known already
         algorithm, _, digest = shard.checksum.partition(":")
-        return {
-            "location": shard.location,
-            "source": shard.source,
-            "bytes": shard.num_bytes,
-            algorithm: digest,
-        }
+        return facts | {"bytes": shard.num_bytes, algorithm: digest}
     path = context.download(shard).path if shard.remote else Path(shard.location)
-    facts: dict[str, Any] = {"location": shard.location, "source": shard.source}
     return facts | ({"bytes": path.stat().st_size, "sha256": digests.of_file(path)} if path.is_file() else {})
 
 

@@ -41,20 +41,22 @@ def make_plan(build: Build) -> Plan:
     for uri in build.uris:
         source = open_source(uri, build.context)
         if isinstance(source, Routed):
-            _check_model(source, build)
+            # A document keeps the language that it was identified as, so the model must be the same.
+            own = model_settings(build.cfg.settings)
+            if not source.again and model_settings(source.settings()) != own:
+                raise UserError(
+                    f"{source.uri} was identified with another model than {own.get('model', 'the built-in one')}",
+                    "the same settings.langid.model and labels",
+                    f"identify it again: source={source.uri}#again",
+                )
             shards += source.shards()
             sources += source.origins()
             continue
         unseen = [shard for shard in source.shards() if not (_is_local(shard) and _is_repeated(shard, seen))]
         sizes = [shard.num_bytes for shard in unseen]
-        sources.append(
-            {
-                "uri": uri,
-                "licence": source.licence,
-                "num_shards": len(unseen),
-                "num_bytes": None if None in sizes else sum(size or 0 for size in sizes),
-            }
-        )
+        num_bytes = None if None in sizes else sum(size or 0 for size in sizes)
+        told = {"uri": uri, "licence": source.licence, "num_shards": len(unseen), "num_bytes": num_bytes}
+        sources.append(told)
         shards += unseen
     if not shards:
         raise UserError(f"no file in {', '.join(build.uris)}", fix="check source=, dump= and base_urls=")
@@ -70,21 +72,6 @@ def make_plan(build: Build) -> Plan:
         near_at_once=len(parts) == 1 and not build.earlier,
         digests={s.location: manifest.check_file(Path(s.location)) for s in shards if _is_local(s)},
     )
-
-
-def _check_model(source: Routed, build: Build) -> None:
-    """Refuse another model of identification for documents that keep the language that they were identified as.
-
-    Raises:
-        UserError: the documents were routed with another model.
-    """
-    own = model_settings(build.cfg.settings)
-    if not source.again and model_settings(source.settings()) != own:
-        raise UserError(
-            f"{source.uri} was identified with another model than {own.get('model', 'the built-in one')}",
-            "the same settings.langid.model and labels",
-            f"identify it again: source={source.uri}#again",
-        )
 
 
 def _num_near(shards: list[Shard], build: Build) -> int:

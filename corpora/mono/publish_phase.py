@@ -138,6 +138,7 @@ def _stats(build: Build, ledger: Ledger, counters: Counters) -> dict[str, Any]:
     inputs: dict[str, Any] = {}
     for index in range(len(build.plan.parts)):
         inputs |= read_json(build.workspace.part("read", index) / INPUTS)
+    filters = [stage for stage in build.after_dedup if isinstance(stage, Filters)]
     return publication.stats_of(
         ledger,
         counters,
@@ -145,34 +146,23 @@ def _stats(build: Build, ledger: Ledger, counters: Counters) -> dict[str, Any]:
         config=build.content,
         sources=build.plan.sources,
         inputs=inputs,
-        stages=_stages(build, bool(cutoffs)),
+        stages=[
+            "read",
+            *build.cfg.before_dedup,
+            *([dedup.STAGE] if build.cfg.dedup else []),
+            *build.cfg.after_dedup,
+            *([near_duplicates.STAGE] if build.cfg.near_dedup else []),
+            *([Perplexity.name] if cutoffs else []),
+            "corpus",
+        ],
         cutoffs=cutoffs,
-        limits=_limits(build),
+        limits=filters[0].limits_for(build.cfg.lang).numbers() if filters else {},
         identification=trust.to_json() if (trust := trust_of(build)) else {},
         lm_note=read_json(build.workspace.part("fit", 0) / "lm.json")["note"],
         reasons=meanings(),
         partial=sorted(partial_reasons()),
         **({"crawl_clean_bytes": _crawl_clean_bytes(build)} if build.cfg.reads_index else {}),
     )
-
-
-def _limits(build: Build) -> dict[str, float]:
-    """Return the filters' limits for the language; empty if they do not run."""
-    filters = [stage for stage in build.after_dedup if isinstance(stage, Filters)]
-    return filters[0].limits_for(build.cfg.lang).numbers() if filters else {}
-
-
-def _stages(build: Build, is_scored: bool) -> list[str]:
-    """Return the stages in the order of processing."""
-    return [
-        "read",
-        *build.cfg.before_dedup,
-        *([dedup.STAGE] if build.cfg.dedup else []),
-        *build.cfg.after_dedup,
-        *([near_duplicates.STAGE] if build.cfg.near_dedup else []),
-        *([Perplexity.name] if is_scored else []),
-        "corpus",
-    ]
 
 
 def _link_shards(build: Build, out: Path) -> None:

@@ -180,9 +180,7 @@ class MonoConfig:
         given = [code.strip().lower() for code in self.lang.split(",")]
         if ALL in given and len(given) > 1:
             raise UserError(
-                f"lang={self.lang}",
-                "all, or the codes of some languages",
-                "leave all out, or the others",
+                f"lang={self.lang}", "all, or the codes of some languages", "leave all out, or the others"
             )
         if ALL in given:
             object.__setattr__(self, "lang", ALL)

@@ -112,22 +112,18 @@ def rows(data: Path, codes: Sequence[str], output: Path | None = None) -> Iterat
             code: [line.strip() or None for line in corpus_reader.read_lines(path)]
             for code, path in by_lang.items()
         }
-        _check_lengths(by_lang, sides)
+        if len({len(texts) for texts in sides.values()}) > 1:
+            sizes = " but ".join(f"{by_lang[code]} has {len(texts):,} lines" for code, texts in sides.items())
+            raise UserError(
+                sizes,
+                "line-aligned files: line 7 of one translates line 7 of the others",
+                "align them first: xling corpus bitext pairs sentences of documents",
+            )
         yield sides
     if alone:
         more = f" and {len(alone) - _MAX_NAMED} more" if len(alone) > _MAX_NAMED else ""
         names = ", ".join(str(path.relative_to(data)) for path in alone[:_MAX_NAMED])
         tell(f"corpus nway: not read, for no file of the same name is in another language: {names}{more}")
-
-
-def _check_lengths(paths: dict[str, Path], sides: Sides) -> None:
-    if len({len(texts) for texts in sides.values()}) > 1:
-        sizes = " but ".join(f"{paths[code]} has {len(texts):,} lines" for code, texts in sides.items())
-        raise UserError(
-            sizes,
-            "line-aligned files: line 7 of one translates line 7 of the others",
-            "align them first: xling corpus bitext pairs sentences of documents",
-        )
 
 
 def _format_of(path: Path) -> str:

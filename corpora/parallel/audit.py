@@ -40,7 +40,8 @@ def audit(chain: Chain, pairs_read: pl.DataFrame, pairs_kept: pl.DataFrame, seed
     texts = list(pairs_kept.select("src", "tgt").iter_rows())
     clean_pairs = CleanPairs(texts)
     num_clean, num_per_kind = (
-        _num_pairs(pairs_kept.height, *limits) for limits in (_CLEAN_PAIRS, _PAIRS_PER_KIND)
+        max(least, min(most, pairs_kept.height // pairs_per_one))
+        for least, most, pairs_per_one in (_CLEAN_PAIRS, _PAIRS_PER_KIND)
     )
     rows: list[tuple[str, Pair, Pair]] = [("", pair, pair) for pair in texts[:num_clean]]
     for kind, damage in KINDS.items():
@@ -61,10 +62,6 @@ def audit(chain: Chain, pairs_read: pl.DataFrame, pairs_kept: pl.DataFrame, seed
             counts[0] += name not in texts_left or is_restored(texts_left[name], clean_pair)
             counts[1] += 1
     return shares | _clean_pairs(chain, pairs_read.head(num_clean))
-
-
-def _num_pairs(pairs: int, min_pairs: int, max_pairs: int, pairs_per_one: int) -> int:
-    return max(min_pairs, min(max_pairs, pairs // pairs_per_one))
 
 
 def _clean_pairs(chain: Chain, pairs_read: pl.DataFrame) -> Counts:

@@ -82,12 +82,8 @@ class Chain:
             keys: for each corpus filter, the keys of all pairs in order.
         """
         height = keys[0].height if keys else 0
-        reasons_by_pair = pl.DataFrame(
-            {
-                "stage": pl.Series([None] * height, dtype=pl.String),
-                "reason": pl.Series([None] * height, dtype=pl.String),
-            }
-        )
+        empty = pl.repeat(None, height, dtype=pl.String, eager=True)
+        reasons_by_pair = pl.DataFrame({"stage": empty, "reason": empty})
         for item, table in zip(self.corpus, keys, strict=True):
             left = reasons_by_pair["reason"].is_null()
             place = pl.DataFrame({"row": left.arg_true()})
@@ -95,13 +91,9 @@ class Chain:
             with_values = reasons_by_pair.with_row_index("row").join(
                 new.cast({"row": pl.get_index_type()}), on="row", how="left", maintain_order="left"
             )
-            reasons_by_pair = with_values.select(
-                pl.when(pl.col("new").is_not_null())
-                .then(pl.lit(item.name))
-                .otherwise("stage")
-                .alias("stage"),
-                pl.coalesce("new", "reason").alias("reason"),
-            )
+            stage = pl.when(pl.col("new").is_not_null()).then(pl.lit(item.name)).otherwise("stage")
+            reason = pl.coalesce("new", "reason")
+            reasons_by_pair = with_values.select(stage.alias("stage"), reason.alias("reason"))
         return reasons_by_pair["stage"], reasons_by_pair["reason"]
 
 
@@ -185,8 +177,6 @@ def count_dropped(dropped: pl.DataFrame, ledger: Ledger) -> None:
 
 def num_chars(pairs: pl.DataFrame) -> int:
     """Count the code points of all pairs, both sides together."""
-    return (
-        int(pairs.select(pl.col("src", "tgt").str.len_chars().sum()).sum_horizontal().item())
-        if pairs.height
-        else 0
-    )
+    if not pairs.height:
+        return 0
+    return int(pairs.select(pl.col("src", "tgt").str.len_chars().sum()).sum_horizontal().item())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -74,10 +75,7 @@ def run(cfg: PivotConfig) -> Answer:
     }
     if done := manifest.up_to_date(out, STAGE_NAME, content, inputs):
         return Answer(f"{out}: up to date, nothing to do", {"out": str(out), **done.counts})
-    rows: pl.DataFrame | None = None
-    for table in tables.values():
-        rows = table if rows is None else rows.join(table, on=pivot, how="full", coalesce=True)
-    assert rows is not None
+    rows = reduce(lambda left, right: left.join(right, on=pivot, how="full", coalesce=True), tables.values())
     langs = [pivot, *tables]
     present = pl.sum_horizontal(pl.col(lang).is_not_null().cast(pl.Int32) for lang in langs)
     rows = rows.filter(present >= cfg.min_langs).sort(pivot)

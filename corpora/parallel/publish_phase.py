@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow.parquet as pq
 
@@ -85,7 +84,19 @@ def final_outcomes(keys: pl.DataFrame, build: Build) -> pl.DataFrame:
     kept = keys[kept_rows]
     splits = split_of(kept, build.cfg.dev_pairs, build.cfg.test_pairs, build.cfg.seed)
     is_leak = np.zeros(keys.height, bool)
-    is_leak[kept_rows[_leaks(kept, splits)]] = True
+    # Rows of train with a side of dev or test, and of dev with a side of test.
+    frame = kept.select(
+        "split_src", "split_tgt", pl.Series("split", splits.tolist(), pl.String)
+    ).with_row_index()
+    leaked: list[int] = []
+    for learned_split, heldout_splits in (("train", ("dev", "test")), ("dev", ("test",))):
+        heldout = frame.filter(pl.col("split").is_in(heldout_splits))
+        same = pl.any_horizontal(
+            pl.col(f"split_{side}").is_in(heldout[f"split_{side}"].unique().implode())
+            for side in ("src", "tgt")
+        )
+        leaked += frame.filter((pl.col("split") == learned_split) & same)["index"].to_list()
+    is_leak[kept_rows[np.array(sorted(leaked), dtype=np.int64)]] = True
     split = np.full(keys.height, "", dtype=object)
     split[kept_rows] = splits
     split[is_leak] = ""
@@ -125,29 +136,8 @@ def split_of(kept: pl.DataFrame, dev_pairs: int, test_pairs: int, seed: int) -> 
     return splits[groups]
 
 
-def _leaks(kept: pl.DataFrame, splits: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
-    """Rows of train with a side of dev or test, and of dev with a side of test."""
-    frame = kept.select(
-        "split_src", "split_tgt", pl.Series("split", splits.tolist(), pl.String)
-    ).with_row_index()
-    leaked: list[int] = []
-    for split, heldout_splits in (("train", ("dev", "test")), ("dev", ("test",))):
-        heldout = frame.filter(pl.col("split").is_in(heldout_splits))
-        same = pl.any_horizontal(
-            pl.col(f"split_{side}").is_in(heldout[f"split_{side}"].unique().implode())
-            for side in ("src", "tgt")
-        )
-        leaked += frame.filter((pl.col("split") == split) & same)["index"].to_list()
-    return np.array(sorted(leaked), dtype=np.int64)
-
-
 def _write(
-    build: Build,
-    folders: list[Path],
-    outcomes: pl.DataFrame,
-    ledger: Ledger,
-    counters: Counters,
-    out: Path,
+    build: Build, folders: list[Path], outcomes: pl.DataFrame, ledger: Ledger, counters: Counters, out: Path
 ) -> None:
     """Write shards, Moses files and rejects, and count what happens to each pair."""
     (out / "shards").mkdir()
@@ -206,6 +196,12 @@ def _stats(build: Build, ledger: Ledger, counters: Counters) -> dict[str, Any]:
     parts = [read_json(folder / INPUTS) for folder in build.parts]
     audits = [read_json(folder / AUDIT) for folder in build.parts if (folder / AUDIT).is_file()]
     inputs = {path: {"sha256": digest} for part in parts for path, digest in part["digests"].items()}
+    # A row for each kind of repair: how many texts, and one before and after.
+    rows = []
+    for (stage, kind), shown in ledger.samples.items():
+        if stage == REPAIRED:
+            before, _, after = shown[0][1].partition("\n") if shown else ("", "", "")
+            rows.append([kind, f"{ledger.notes[f'{REPAIRED}_{kind}']:,}", before, after])
     return publication.stats_of(
         ledger,
         counters,
@@ -220,7 +216,7 @@ def _stats(build: Build, ledger: Ledger, counters: Counters) -> dict[str, Any]:
         stages=[READ_STAGE, *build.cfg.filters, SPLIT, CORPUS],
         reasons=_meanings(build),
         audit=audit.rows(audit.merge(audits)),
-        repairs=_repairs(ledger),
+        repairs=sorted(rows),
     )
 
 
@@ -229,16 +225,6 @@ def _meanings(build: Build) -> dict[str, str]:
     meanings = build.chain.reasons | {(READ_STAGE, r): t for r, t in READ_REASONS.items()}
     meanings |= {(SPLIT, r): t for r, t in _SPLIT_REASONS.items()}
     return {f"{stage}\t{reason}": text for (stage, reason), text in meanings.items()}
-
-
-def _repairs(ledger: Ledger) -> list[list[str]]:
-    """Return a row a kind of repair: how many texts, and one before and after."""
-    rows = []
-    for (stage, kind), shown in ledger.samples.items():
-        if stage == REPAIRED:
-            before, _, after = shown[0][1].partition("\n") if shown else ("", "", "")
-            rows.append([kind, f"{ledger.notes[f'{REPAIRED}_{kind}']:,}", before, after])
-    return sorted(rows)
 
 
 def summary(out: Path) -> Answer:

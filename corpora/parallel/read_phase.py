@@ -65,10 +65,7 @@ def run_read(build: Build, index: int) -> None:
     chain, uri = build.chain, build.uris[index]
     sources = open_sources([uri], build.context)
     ledger, counters = Ledger(num_samples=build.cfg.num_samples), Counters()
-    with (
-        build.workspace.write_part("read", index) as folder,
-        Progress(f"read {uri}", unit="pairs") as bar,
-    ):
+    with build.workspace.write_part("read", index) as folder, Progress(f"read {uri}", unit="pairs") as bar:
         files = {name: TableFile(folder / name) for name in (KEPT, REJECTS, KEYS)}
         for number, source in enumerate(sources):
             for position, batch in enumerate(source.batches(ledger, number=index * 1000 + number)):

@@ -137,7 +137,9 @@ class CcIndex(Warc):
                 rows, batches, table = self._sampled(rows, reader, notes)
             if table is not None:
                 rows = hosts.ranked(rows, table, notes)
-            left = self._left(index_bytes, batches)
+            limit = self.context.index.num_bytes
+            sampled = sum(request.size for batch in batches for request in batch)
+            left = max(1, int(_PLANNED_SHARE * (limit - index_bytes)) - sampled) if limit else 0
             chosen = selection.select(rows, left, self.context.seed, notes)
             chosen.batches[:0] = batches
             chosen.num_bytes += sum(request.size for batch in batches for request in batch)
@@ -167,12 +169,6 @@ class CcIndex(Warc):
         with self._reader() as reader:
             folder = self._folder.parent / f"index-{self._key()}"
             return estimate(parts, reader, folder, self._wanted, self.context.seed)
-
-    def _left(self, index_bytes: int, batches: list[list[Request]]) -> int:
-        """Return the bytes for further records, 0 for any number."""
-        limit = self.context.index.num_bytes
-        sampled = sum(request.size for batch in batches for request in batch)
-        return max(1, int(_PLANNED_SHARE * (limit - index_bytes)) - sampled) if limit else 0
 
     def _saved(self, chosen: Selection, notes: Counter[str], index_bytes: int) -> list[Shard]:
         shards = []

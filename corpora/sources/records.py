@@ -207,9 +207,8 @@ def _read_body(buffer: _Buffer, record: Record, ledger: Ledger) -> Record | None
     if nested := _NESTED.search(body):
         ledger.count_event("WARC record inside another record's block")
         return _take_body(buffer, record, nested.start(), nested.end())
-    if size and _TERMINATOR.match(
-        buffer.data, buffer.position + size
-    ):  # the following record is damaged, not this one
+    # The following record is damaged, not this one.
+    if size and _TERMINATOR.match(buffer.data, buffer.position + size):
         return _take_body(buffer, record, size, size)
     if len(body) < size:
         ledger.count_event("truncated WARC record")

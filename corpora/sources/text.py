@@ -66,7 +66,9 @@ def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Docume
         lines = join_sentences(_without_times(itertools.chain(head, lines), ledger))
         head = list(_head(lines))
     texts = [line for line in head if line]
-    if _is_table(shard.location, texts):
+    num_tabs = {line.count("\t") for line in texts}
+    is_even = len(texts) >= _MIN_CUES and len(num_tabs) == 1 and num_tabs != {0}
+    if is_even or _CALLED_TABLE.search(shard.location):
         ledger.count_event(TABLE_NOTE)
     sizes = [sum(map(len, block)) for is_text, block in itertools.groupby(head, bool) if is_text]
     # Blocks of several lines that each end with a sentence are short documents, as CC-100's format has them.
@@ -84,14 +86,6 @@ def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Docume
         ledger.count_event(SHORT_NOTE)
         all_lines = filter(None, all_lines)
     return documents_of(_blocks(all_lines, min(MAX_DOC_CHARS, context.max_chars), ledger), shard, ledger)
-
-
-def _is_table(name: str, texts: list[str]) -> bool:
-    """Return whether a file is called a table, or has the same number of tabs, at least one, on all lines."""
-    num_tabs = {line.count("\t") for line in texts}
-    return bool(_CALLED_TABLE.search(name)) or (
-        len(texts) >= _MIN_CUES and len(num_tabs) == 1 and num_tabs != {0}
-    )
 
 
 def _is_ended(line: str) -> bool:

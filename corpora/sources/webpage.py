@@ -39,9 +39,8 @@ _UNNESTED_TAGS = (
     "track|wbr"
 )
 _UNNESTED_TAG_NAMES = frozenset(_UNNESTED_TAGS.split("|"))
-_ANSWER_HEADER = struct.Struct(
-    "<BQ"
-)  # main content or all, or whether the page was too deep; number of bytes that follow
+# Main content or all, or whether the page was too deep; number of bytes that follow.
+_ANSWER_HEADER = struct.Struct("<BQ")
 _workers: dict[int, subprocess.Popen[bytes]] = {}
 
 
@@ -54,7 +53,19 @@ def text_of(html: str, main: bool) -> tuple[str, str]:
     """
     if len(html) <= SMALL_CHARS:
         return _extract(html, main)
-    worker = _running_worker()
+    # This process's helper process for reading pages; a forked process has its own.
+    pid = os.getpid()
+    if pid not in _workers:
+        command = [
+            sys.executable,
+            "-c",
+            f"from {__name__} import _serve_requests; _serve_requests({MAX_SECONDS})",
+        ]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        _workers[pid] = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+        )
+    worker = _workers[pid]
     assert worker.stdin, "a pipe was asked for"
     assert worker.stdout, "a pipe was asked for"
     data = html.encode("utf-8", "surrogatepass")
@@ -94,22 +105,6 @@ def _nesting_depth(html: str) -> int:
             is_open[name] -= 1
             depth -= 1
     return max_depth
-
-
-def _running_worker() -> subprocess.Popen[bytes]:
-    """Return this process's helper process for reading pages; a forked process has its own."""
-    pid = os.getpid()
-    if pid not in _workers:
-        command = [
-            sys.executable,
-            "-c",
-            f"from {__name__} import _serve_requests; _serve_requests({MAX_SECONDS})",
-        ]
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        _workers[pid] = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
-        )
-    return _workers[pid]
 
 
 def _stop_worker(pid: int) -> None:

@@ -286,9 +286,8 @@ def _without_optional_marks(word: str) -> str:
     )
 
 
-_MIN_OPTIONAL_CLASS = (
-    10  # least combining class of marks that may be omitted; signs below are nuktas and viramas
-)
+# Least combining class of marks that may be omitted; signs below are nuktas and viramas.
+_MIN_OPTIONAL_CLASS = 10
 
 
 def _line_statistics(lines: list[str], short_line: int, num_title: int) -> dict[str, float]:

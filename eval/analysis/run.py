@@ -134,12 +134,8 @@ def _read_texts(suite: Suite, cfg: AnalyseConfig, data: Path) -> Iterator[Aligne
             )
         else:
             rows = _spread_rows([r for r in rows if r.id in source_texts], cfg.rows)
-            yield AlignedTexts(
-                lang,
-                [r.fields["text"] for r in rows],
-                [source_texts[r.id] for r in rows],
-                [r.label for r in rows],
-            )
+            texts, others = [r.fields["text"] for r in rows], [source_texts[r.id] for r in rows]
+            yield AlignedTexts(lang, texts, others, [r.label for r in rows])
         num += 1
     if not num:
         raise UserError(
@@ -331,12 +327,8 @@ def _layer_table(rows: Sequence[Row]) -> Table:
         values = [mean(rows, system, suite, layer, measure) for measure in MEASURES_BY_LAYER]
         chosen = None if values[-2] is None or values[-1] is None else values[-2] - values[-1]
         table.append((suite, system, layer, *values, chosen))
-    columns = (
-        ("suite", ""),
-        ("system", ""),
-        ("layer", "d"),
-        *((m, ".1f") for m in (*MEASURES_BY_LAYER, "selectivity")),
-    )
+    percents = [(measure, ".1f") for measure in (*MEASURES_BY_LAYER, "selectivity")]
+    columns = (("suite", ""), ("system", ""), ("layer", "d"), *percents)
     notes = (
         "Percent, means over the languages other than the source; random: the same shape with fresh weights.",
         "probe: a linear classifier learned on every second row of the source, tried on the others of a language; "
@@ -351,31 +343,14 @@ def _layer_table(rows: Sequence[Row]) -> Table:
 
 def _two_table(rows: Sequence[Row]) -> Table:
     """Return results of two models by suite, language, system and layer."""
-    values = {(*row[:5],): row[5] for row in rows}
+    values = {(*row[:4], row[4].removesuffix(" of the source")): row[5] for row in rows}
     keys = dict.fromkeys((row[1], row[3], row[0], row[2]) for row in rows)
     table = [
-        (
-            suite,
-            lang,
-            system,
-            layer,
-            *(
-                values.get(
-                    (system, suite, layer, lang, m),
-                    values.get((system, suite, layer, lang, m + " of the source")),
-                )
-                for m in MEASURES_OF_TWO
-            ),
-        )
+        (suite, lang, system, layer, *(values.get((system, suite, layer, lang, m)) for m in MEASURES_OF_TWO))
         for suite, lang, system, layer in keys
     ]
-    columns = (
-        ("suite", ""),
-        ("language", ""),
-        ("system", ""),
-        ("layer", "d"),
-        *((m, ".1f") for m in MEASURES_OF_TWO),
-    )
+    percents = [(measure, ".1f") for measure in MEASURES_OF_TWO]
+    columns = (("suite", ""), ("language", ""), ("system", ""), ("layer", "d"), *percents)
     notes = (
         "Percent. The first model reads the texts of the language, the second those of the source; random: both with "
         "fresh weights, not the same. retrieval: the nearest text of the source is the translation; the rotation is "
@@ -406,20 +381,10 @@ def _language_table(rows: Sequence[Row], surface: Mapping[str, tuple[float, floa
         (lang, *surface[lang], *(_best_layer_value(rows, lang, m) for m in shown_measures), beside[lang])
         for lang in sorted(surface)
     ]
-    columns = (
-        ("language", ""),
-        ("fertility", ".2f"),
-        ("vocabulary shared %", ".1f"),
-        *((m, ".1f") for m in shown_measures),
-        ("calibration error", ".1f"),
-    )
-    return Table(
-        "languages",
-        "By language",
-        columns,
-        tuple(table),
-        ("Measures at the best layer of the model; calibration error at the layer of the best probe.",),
-    )
+    percents = [(name, ".1f") for name in ("vocabulary shared %", *shown_measures, "calibration error")]
+    columns = (("language", ""), ("fertility", ".2f"), *percents)
+    note = "Measures at the best layer of the model; calibration error at the layer of the best probe."
+    return Table("languages", "By language", columns, tuple(table), (note,))
 
 
 def _explain_scores(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 from xling.core.errors import UserError
 from xling.core.registry import Registry
@@ -84,6 +84,7 @@ class Kind:
         name: registry name.
         fields: field of a row -> ``str``, or ``tuple`` for a list of texts.
         label: description of a label.
+        label_type: ``str`` or ``int``, or ``tuple`` for a list of texts.
         answer: description of a prediction.
         metrics: metrics of a suite that names none, the main one first.
         task: name in `xling.transfer.task.TASKS` of the task; "" if answers come from vectors.
@@ -104,6 +105,7 @@ class Kind:
     name: ClassVar[str]
     fields: ClassVar[Mapping[str, type]]
     label: ClassVar[str]
+    label_type: ClassVar[type] = str
     answer: ClassVar[str]
     metrics: ClassVar[tuple[str, ...]]
     task: ClassVar[str] = ""
@@ -132,7 +134,9 @@ class Kind:
 
     def is_label(self, row: Example) -> bool:
         """Return whether a row's label has the right shape."""
-        return isinstance(row.label, str)
+        if self.label_type is tuple:
+            return is_texts(row.label)
+        return isinstance(row.label, self.label_type) and not isinstance(row.label, bool)
 
     def label_mismatch(self, row: Example) -> tuple[str, str] | None:
         """Return what is wrong with an optional field of a row, and what would be right; None if nothing is."""
@@ -274,3 +278,10 @@ def _regroup(texts: Sequence[str], groups: Sequence[Sequence[str]]) -> Iterator[
 
 
 KINDS: Registry[Kind] = Registry("kind of suite", "xling.eval.kinds", "kind")
+AnyKind = TypeVar("AnyKind", bound=type[Kind])
+
+
+def register(kind: AnyKind) -> AnyKind:
+    """Add a kind under its name."""
+    KINDS.add(kind.name, kind())
+    return kind

@@ -6,24 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from xling.eval.kinds import nearest_neighbours
-from xling.eval.kinds.base import KINDS, Example, Kind, VectorQuestion, is_texts
+from xling.eval.kinds.base import Example, Kind, VectorQuestion, register
 
 
+@register
 class Dictionary(Kind):
     """The answer is a word; the label is every accepted translation."""
 
     name = "bli"
     fields: ClassVar[Mapping[str, type]] = {"word": str}
     label = "list of accepted translations"
+    label_type = tuple
     answer = "a word"
     metrics: ClassVar[tuple[str, ...]] = ("bli_p1",)
     reads_training = True
     pairs_languages = True
     with_intervals = "retrieval"
-
-    def is_label(self, row: Example) -> bool:
-        """Return whether the label is a tuple of texts."""
-        return is_texts(row.label)
 
     def candidate_check(
         self, rows: Sequence[Example], training: Callable[[], Sequence[Example]]
@@ -52,6 +50,3 @@ class Dictionary(Kind):
         a = question.embed([r.fields["word"] for r in question.rows], source)
         b = question.embed(candidates, target)
         return [candidates[i] for i in nearest_neighbours.nearest_rows(a, b, question.distance)]
-
-
-KINDS.add(Dictionary.name, Dictionary())

@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from xling.eval.kinds.base import KINDS, Example, Kind, LabelSet
+from xling.eval.kinds.base import Example, Kind, LabelSet, register
 
 
+@register
 class Choice(Kind):
     """The answer is the index of an alternative; ``question`` is ``cause`` or ``effect``."""
 
     name = "choice"
     fields: ClassVar[Mapping[str, type]] = {"premise": str, "question": str, "choices": tuple}
     label = "index of the right choice"
+    label_type = int
     answer = "the number of a choice"
     metrics: ClassVar[tuple[str, ...]] = ("choice_accuracy",)
     task = "choice"
     texts: ClassVar[tuple[str, ...]] = ("premise", "choices")
-
-    def is_label(self, row: Example) -> bool:
-        """Return whether the label is a whole number."""
-        return type(row.label) is int
 
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
         """Return whether the answer is the index of a choice."""
@@ -39,6 +37,3 @@ class Choice(Kind):
     def majority_label(self, train: Sequence[Example], most_frequent: Callable[[Iterable[Any]], Any]) -> Any:
         """Return the index that is right most often in the training rows."""
         return most_frequent(row.label for row in train)
-
-
-KINDS.add(Choice.name, Choice())

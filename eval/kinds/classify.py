@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from xling.eval.kinds.base import KINDS, Analysed, Example, Kind, LabelSet
+from xling.eval.kinds.base import Analysed, Example, Kind, LabelSet, register
 from xling.eval.kinds.character_ngrams import character_grams
 from xling.transfer.encode import PROBABILITIES_FIELD
 
 
+@register
 class Classify(Kind):
     """The answer is the name of a class."""
 
@@ -54,6 +55,3 @@ class Classify(Kind):
     def class_and_tags(self, row: Example) -> tuple[list[str] | None, str | None, Sequence[str] | None]:
         """Return the n-grams of the text."""
         return character_grams(row.fields["text"]), row.label, None
-
-
-KINDS.add(Classify.name, Classify())

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from xling.eval.kinds.base import KINDS, Example, Kind
+from xling.eval.kinds.base import Example, Kind, register
 
 
+@register
 class Generation(Kind):
     """The answer is a text; an ``answer`` beside the source may say what it is about."""
 
@@ -31,6 +32,3 @@ class Generation(Kind):
     def majority_answer(self, majority_label: Any, row: Example) -> Any:
         """Answer with the text of the source: the control copies."""
         return row.fields["text"]
-
-
-KINDS.add(Generation.name, Generation())

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, ClassVar
 
-from xling.eval.kinds.base import KINDS, Example, LabelSet, is_texts
+from xling.eval.kinds.base import Example, LabelSet, is_texts, register
 from xling.eval.kinds.character_ngrams import character_grams
 from xling.eval.kinds.tag import Tag, are_tags
 
 
+@register
 class IntentSlots(Tag):
     """The answer is an intent of the suite with a list of tags, whose set is open."""
 
@@ -68,6 +69,3 @@ class IntentSlots(Tag):
     def answer_from_tags(self, name: str | None, tags: list[str] | None) -> Any:
         """Build an answer from an intent and the tags of the words."""
         return [name, tags]
-
-
-KINDS.add(IntentSlots.name, IntentSlots())

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from xling.eval.kinds.base import KINDS, Example, Kind, LabelSet
+from xling.eval.kinds.base import Example, Kind, LabelSet, register
 
 
+@register
 class MinimalPair(Kind):
     """The answer is the place of the sentence that a model finds likelier; the right one stands first.
 
@@ -39,6 +40,3 @@ class MinimalPair(Kind):
         """Return the place of the shorter sentence, in characters."""
         right, wrong = map(len, row.fields["choices"])
         return int(right >= wrong)
-
-
-KINDS.add(MinimalPair.name, MinimalPair())

@@ -6,23 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from xling.eval.kinds import nearest_neighbours
-from xling.eval.kinds.base import KINDS, Example, Kind, LabelSet, VectorQuestion, is_texts
+from xling.eval.kinds.base import Example, Kind, LabelSet, VectorQuestion, register
 
 
+@register
 class Mining(Kind):
     """The answer to a row whose ``side`` is ``src`` is the ids of the rows mined with it; ``tgt`` rows have none."""
 
     name = "mining"
     fields: ClassVar[Mapping[str, type]] = {"text": str, "side": str}
     label = "list of ids"
+    label_type = tuple
     answer = "a list of ids"
     metrics: ClassVar[tuple[str, ...]] = ("mining_f1",)
     reads_training = True
     with_intervals = "retrieval"
-
-    def is_label(self, row: Example) -> bool:
-        """Return whether the label is a tuple of texts."""
-        return is_texts(row.label)
 
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
         """Return whether the answer is a list of texts."""
@@ -66,6 +64,3 @@ def _candidates(
         for part, lang in zip((source, target), question.langs, strict=True)
     )
     return nearest_neighbours.mine_pairs(a, b, question.distance), source, target
-
-
-KINDS.add(Mining.name, Mining())

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from xling.eval.kinds.base import KINDS
+from xling.eval.kinds.base import register
 from xling.eval.kinds.generation import Generation
 
 
+@register
 class Translation(Generation):
     """The answer is a text in the second language of the pair."""
 
@@ -24,6 +25,3 @@ class Translation(Generation):
     def row_of_cells(self, cells: Mapping[str, Any], number: int) -> tuple[dict[str, Any], Any]:
         """Return the source and its reference."""
         return {"text": cells["text_a"]}, cells.get("text_b")
-
-
-KINDS.add(Translation.name, Translation())

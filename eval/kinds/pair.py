@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from xling.eval.kinds.base import KINDS, Example
+from xling.eval.kinds.base import Example, register
 from xling.eval.kinds.character_ngrams import character_grams
 from xling.eval.kinds.classify import Classify
 
 
+@register
 class Pair(Classify):
     """The answer is the name of a class."""
 
@@ -27,6 +28,3 @@ class Pair(Classify):
         second = character_grams(row.fields["text_b"])
         marked = [f"{'shared' if gram in first else 'new'}:{gram}" for gram in second]
         return marked, row.label, None
-
-
-KINDS.add(Pair.name, Pair())

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from xling.eval.kinds import nearest_neighbours
-from xling.eval.kinds.base import KINDS, Example, VectorQuestion
+from xling.eval.kinds.base import Example, VectorQuestion, register
 from xling.eval.kinds.mining import Mining
 from xling.eval.kinds.nearest_neighbours import Vectors
 
@@ -16,6 +16,7 @@ RANKING_DEPTH = 20
 """Candidates in an answer, which is as far as XTREME-R looks."""
 
 
+@register
 class Ranking(Mining):
     """Kind of suite whose answer to a question is a ranking of candidates.
 
@@ -49,6 +50,3 @@ def _vectors(question: VectorQuestion, rows: Sequence[Example]) -> Vectors:
         combined = np.zeros((len(rows), part.shape[1]), dtype=np.float32) if combined is None else combined
         combined[places] = part
     return np.zeros((0, 1), dtype=np.float32) if combined is None else combined
-
-
-KINDS.add(Ranking.name, Ranking())

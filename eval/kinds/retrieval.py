@@ -6,18 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from xling.eval.kinds import nearest_neighbours
-from xling.eval.kinds.base import KINDS, Example, Kind, LabelSet, VectorQuestion
+from xling.eval.kinds.base import Example, Kind, LabelSet, VectorQuestion, register
 
 NUM_CANDIDATES = 30
 """Nearest rows among which words decide, if they are compared."""
 
 
+@register
 class Retrieval(Kind):
     """The answer is the number of the row whose ``text_b`` is nearest to ``text_a``."""
 
     name = "retrieval"
     fields: ClassVar[Mapping[str, type]] = {"text_a": str, "text_b": str}
     label = "index of the row's own translation"
+    label_type = int
     answer = "the number of a row"
     metrics: ClassVar[tuple[str, ...]] = ("retrieval_accuracy",)
     with_intervals = "retrieval"
@@ -29,10 +31,6 @@ class Retrieval(Kind):
     def row_of_cells(self, cells: Mapping[str, Any], number: int) -> tuple[dict[str, Any], Any]:
         """Return the two texts; the right answer is the row itself."""
         return dict(cells), number
-
-    def is_label(self, row: Example) -> bool:
-        """Return whether the value is a whole number."""
-        return type(row.label) is int
 
     def is_answer(self, suite: LabelSet, row: Example, answer: Any) -> bool:
         """Return whether the value is a whole number."""
@@ -62,6 +60,3 @@ class Retrieval(Kind):
         near, scores = nearest_neighbours.ranked(a, b, question.distance, NUM_CANDIDATES)
         best = (scores + question.match(texts[0], texts[1], near)).argmax(1)
         return [int(row[place]) for row, place in zip(near, best, strict=True)]
-
-
-KINDS.add(Retrieval.name, Retrieval())

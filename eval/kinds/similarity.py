@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from xling.eval.kinds import nearest_neighbours
-from xling.eval.kinds.base import KINDS, Example, Kind, LabelSet, VectorQuestion
+from xling.eval.kinds.base import Example, Kind, LabelSet, VectorQuestion, register
 
 
+@register
 class Similarity(Kind):
     """The answer is a number, the higher the more alike the two texts are; its scale does not matter."""
 
@@ -42,6 +43,3 @@ class Similarity(Kind):
 
 def _is_number(value: Any) -> bool:
     return type(value) in (int, float) and math.isfinite(value)
-
-
-KINDS.add(Similarity.name, Similarity())

@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from xling.eval.kinds.base import KINDS, Example, Kind
+from xling.eval.kinds.base import Example, Kind, register
 
 _WORD = re.compile(r"\S+")
 
 
+@register
 class Span(Kind):
     """The answer is a text of the passage; the label is every accepted answer with its first character."""
 
@@ -46,7 +47,13 @@ class Span(Kind):
 
     def majority_answer(self, majority_label: Any, row: Example) -> Any:
         """Return the words at the most frequent position."""
-        return _words_at(row.fields["context"], majority_label)
+        context = row.fields["context"]
+        words = [m.span() for m in _WORD.finditer(context)]
+        if not words:
+            return ""
+        first = min(majority_label[0], len(words) - 1)
+        last = min(first + majority_label[1], len(words)) - 1
+        return context[words[first][0] : words[last][1]]
 
 
 def _answer_position(context: str, answer: str, start: int) -> tuple[int, int]:
@@ -54,16 +61,3 @@ def _answer_position(context: str, answer: str, start: int) -> tuple[int, int]:
     words = [m.span() for m in _WORD.finditer(context)]
     inside = [i for i, (begin, end) in enumerate(words) if begin < start + len(answer) and end > start]
     return (inside[0], len(inside)) if inside else (0, 1)
-
-
-def _words_at(context: str, place: tuple[int, int]) -> str:
-    """Return the words of a passage at a position; the last ones if it is shorter."""
-    words = [m.span() for m in _WORD.finditer(context)]
-    if not words:
-        return ""
-    first = min(place[0], len(words) - 1)
-    last = min(first + place[1], len(words)) - 1
-    return context[words[first][0] : words[last][1]]
-
-
-KINDS.add(Span.name, Span())

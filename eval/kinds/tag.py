@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from xling.eval.kinds.base import KINDS, Example, Kind, LabelSet, is_texts
+from xling.eval.kinds.base import Example, Kind, LabelSet, is_texts, register
 
 
+@register
 class Tag(Kind):
     """The answer is a tag for every word; with ``scheme`` the tags are spans in IOB2."""
 
@@ -78,6 +79,3 @@ def are_tags(row: Example, answer: Any, known_tags: set[str | None] | None) -> b
         if known_tags is None
         else known_tags.issuperset(answer)
     )
-
-
-KINDS.add(Tag.name, Tag())

@@ -8,7 +8,7 @@ other, a row is also exposed through the row with the same id in another languag
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -175,19 +175,14 @@ def find_exposed(tests: Sequence[TestSet], texts: Iterable[str], data: Path) -> 
             len(rows), {side: hits.get(" ".join([*test, side]), set()) for side in sides}
         )
         if test[0] in parallel_suites:
-            exposures[test].translated = _exposed_in_other_langs(test, hits) & {row.id for row in rows}
+            parts = [(group.split(" "), ids) for group, ids in hits.items()]
+            other_tests = [
+                ids
+                for (suite, lang, split, _), ids in parts
+                if (suite, split) == (test[0], test[2]) and lang != test[1]
+            ]
+            exposures[test].translated = set().union(*other_tests) & {row.id for row in rows}
     return exposures
-
-
-def _exposed_in_other_langs(test: TestSet, hits: Mapping[str, set[str]]) -> set[str]:
-    """Return ids that were exposed in another language of a suite and split."""
-    parts = [(group.split(" "), ids) for group, ids in hits.items()]
-    other_tests = [
-        ids
-        for (suite, lang, split, _), ids in parts
-        if (suite, split) == (test[0], test[2]) and lang != test[1]
-    ]
-    return set().union(*other_tests)
 
 
 def corpus_texts(paths: Iterable[Path]) -> Iterator[str]:
@@ -227,7 +222,16 @@ def _texts(path: Path) -> Iterator[str]:
     size = 0
     for number, line in enumerate(corpus_reader.read_lines(path), 1):
         if as_json and line.strip():
-            yield _text_of_record(path, number, line)
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise UserError(
+                    f"{path} line {number}: not JSON: {error}", "one JSON object per line", "correct the line"
+                ) from None
+            text = record.get("text") if isinstance(record, dict) else None
+            if not isinstance(text, str):
+                raise UserError(f"{path} line {number}: not a JSON object with a text", '{"text": "..."}')
+            yield text
         elif not as_json:
             paragraph_lines.append(line)
             size += len(line)
@@ -236,16 +240,3 @@ def _texts(path: Path) -> Iterator[str]:
                 paragraph_lines, size = [], 0
     if paragraph_lines:
         yield "\n".join(paragraph_lines)
-
-
-def _text_of_record(path: Path, number: int, line: str) -> str:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise UserError(
-            f"{path} line {number}: not JSON: {error}", "one JSON object per line", "correct the line"
-        ) from None
-    text = record.get("text") if isinstance(record, dict) else None
-    if not isinstance(text, str):
-        raise UserError(f"{path} line {number}: not a JSON object with a text", '{"text": "..."}')
-    return text

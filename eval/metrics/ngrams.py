@@ -14,12 +14,8 @@ def bleu_scores(metric: Any, sums: Float64[np.ndarray, "rows stats"]) -> Float64
     """Compute ``compute_bleu`` for many sums of statistics, (n, 2 + 2 * order) -> (n,); smoothing is ``exp``."""
     assert metric.smooth_method == "exp" and not metric.effective_order
     order = metric.max_ngram_order
-    words, reference_length, matches, total = (
-        sums[:, 0],
-        sums[:, 1],
-        sums[:, 2 : 2 + order],
-        sums[:, 2 + order :],
-    )
+    words, reference_length = sums[:, 0], sums[:, 1]
+    matches, total = sums[:, 2 : 2 + order], sums[:, 2 + order :]
     halved = 2.0 ** -np.cumsum(matches == 0, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(np.where(matches > 0, matches, halved) / total)

@@ -17,19 +17,6 @@ if TYPE_CHECKING:
     from jaxtyping import Float64
 
 
-def average_precision(right_ids: Sequence[str], ranked: Sequence[str], depth: int) -> float:
-    """Return the mean precision at the places of the right candidates that fit into ``depth`` places.
-
-    With one right candidate this is its reciprocal rank. A candidate counts where it stands first.
-    """
-    right_set, num_right, total = set(right_ids), 0, 0.0
-    for place, name in enumerate(dict.fromkeys(ranked[:depth]), 1) if right_set else ():
-        if name in right_set:
-            num_right += 1
-            total += num_right / place
-    return total / min(len(right_set), depth) if right_set else 0.0
-
-
 def precision_of_ranking(
     examples: Sequence[Example], predictions: Sequence[Sequence[str]], lang: str
 ) -> Float64[np.ndarray, "rows 2"]:
@@ -40,7 +27,13 @@ def precision_of_ranking(
     rows = np.zeros((len(examples), 2))
     for row, example, ranked in zip(rows, examples, predictions, strict=True):
         if example.fields["side"] == "src":
-            row[:] = average_precision(example.label, ranked, 20), 1
+            # The mean precision at the places of the right candidates that fit into 20 places.
+            right_set, num_right, total = set(example.label), 0, 0.0
+            for place, name in enumerate(dict.fromkeys(ranked[:20]), 1) if right_set else ():
+                if name in right_set:
+                    num_right += 1
+                    total += num_right / place
+            row[:] = total / min(len(right_set), 20) if right_set else 0.0, 1
     return rows
 
 

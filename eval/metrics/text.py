@@ -125,7 +125,10 @@ def sacre_reduce(name: str, sums: Float64[np.ndarray, " *rows stats"]) -> Float6
     """Corpus scores from sums of sentence statistics, one of them by sacrebleu itself; tokenisers play no part here."""
     metric = scorer("bleu" if name == "spbleu" else name, "en")
     if sums.ndim == 1:
-        return np.asarray(metric._aggregate_and_compute([_ter_counts(sums)]).score, dtype=np.float64)
+        return np.asarray(
+            metric._aggregate_and_compute([[int(x) if x == int(x) else float(x) for x in sums]]).score,
+            dtype=np.float64,
+        )
     many = {"bleu": bleu_scores, "spbleu": bleu_scores, "chrf": chrf_scores, "ter": ter_scores}[name]
     return many(metric, sums.reshape(-1, sums.shape[-1])).reshape(sums.shape[:-1])
 
@@ -135,10 +138,6 @@ def sacre_signature(name: str, lang: str) -> str:
     metric = scorer(name, target_language(lang))
     metric.corpus_score(["a"], [["a"]])
     return f"{name}|{metric.get_signature()}"
-
-
-def _ter_counts(row: Array) -> list[float]:
-    return [int(x) if x == int(x) else float(x) for x in row]
 
 
 def words(text: str) -> list[str]:

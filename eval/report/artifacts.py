@@ -77,10 +77,7 @@ def open_runs(paths_of_runs: Sequence[str | Path]) -> list[Run]:
     names_and_paths = [str(place).partition("=") for place in paths_of_runs]
     paths = [Path(path if sign else name) for name, sign, path in names_and_paths]
     given_names = [name if sign else "" for name, sign, _ in names_and_paths]
-    names = [
-        given_name or short_name
-        for given_name, short_name in zip(given_names, short_names(paths), strict=True)
-    ]
+    names = [given or short for given, short in zip(given_names, short_names(paths), strict=True)]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise UserError(f"two runs are called {twice!r}", "different names", "runs=NAME=PATH,NAME=PATH")
@@ -119,7 +116,9 @@ def open_run(path: Path, name: str) -> Run:
     own_folders = [p for p in own_folders if manifest.read(p).stage != "report"]
     logs = sorted(p for p in path.rglob(f"*.partial/{LOG_FILE}") if not _is_hidden(p.relative_to(path)))
     loose_score_files = [
-        p for p in sorted(path.rglob("scores.json")) if p.parent not in own_folders and _is_scores(p)
+        p
+        for p in sorted(path.rglob("scores.json"))
+        if p.parent not in own_folders and (FORMAT in p.read_text(encoding="utf-8")[:200])
     ]
     if not own_folders and not logs and not loose_score_files:
         raise UserError(f"{path} holds nothing that a stage has finished", fix="give the folder of a run")
@@ -150,9 +149,8 @@ def check_answers_unchanged(artifact: Artifact) -> None:
         return
     for name, recorded in artifact.manifest.inputs.items():
         *_, inside = name.rpartition("/predictions/")
-        beside = (
-            artifact.path.parent / "predictions" / inside
-        )  # where the run was moved, its answers are there
+        # Where the run was moved, its answers are there.
+        beside = artifact.path.parent / "predictions" / inside
         path = beside if beside.is_file() else Path(name)
         if path.suffix == ".parquet" and path.is_file() and digests.of_file(path) != recorded:
             raise UserError(
@@ -164,10 +162,6 @@ def check_answers_unchanged(artifact: Artifact) -> None:
 
 def _is_hidden(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)
-
-
-def _is_scores(path: Path) -> bool:
-    return FORMAT in path.read_text(encoding="utf-8")[:200]
 
 
 def label(path: Path, folder: Path) -> str:
@@ -271,21 +265,23 @@ def text_scores(artifact: Artifact, name: str) -> list[Score]:
     """Return BLEU of a model's translations, with bootstrap intervals if the references are available."""
     scores = []
     for item in written_texts(artifact):
-        low, high = None, None
+        low, high, key = None, None, f"{artifact.stage}/{item.lang}/bleu"
         if item.stats is not None:
-            low, high = statistics.score_interval(
-                item.stats, METRICS["bleu"], f"{artifact.stage}/{item.lang}/bleu"
-            )
+            low, high = statistics.score_interval(item.stats, METRICS["bleu"], key)
+        num_rows, seed = (
+            len(item.stats) if item.stats is not None else 1,
+            artifact.manifest.config.get("seed", 1),
+        )
         scores.append(
             Score(
-                suite=artifact.stage,
-                lang=item.lang,
-                metric="bleu",
-                value=item.bleu,
-                n=len(item.stats) if item.stats is not None else 1,
-                seed=int(artifact.manifest.config.get("seed", 1)),
-                system=name,
-                signature=item.signature,
+                artifact.stage,
+                item.lang,
+                "bleu",
+                item.bleu,
+                num_rows,
+                int(seed),
+                name,
+                item.signature,
                 source="",
                 protocol="none",
                 select="last",
@@ -308,13 +304,8 @@ def merged_scores(runs: Sequence[Run]) -> tuple[list[Score], list[str]]:
         for score in run.scores
         if names[run.name, score.suite, score.system]
     ]
-    has_dropped_controls = not all(names.values())
-    notes = (
-        [f"Controls are those of {runs[0].name}, or of the first run that has them."]
-        if has_dropped_controls
-        else []
-    )
-    return scores, notes
+    note = f"Controls are those of {runs[0].name}, or of the first run that has them."
+    return scores, [] if all(names.values()) else [note]
 
 
 def interval_of_averages(runs: Sequence[Run]) -> score_table.AverageInterval:
@@ -348,12 +339,11 @@ def system_names(runs: Sequence[Run]) -> dict[tuple[str, str, str], str]:
             run_names, name = runs_of_systems[suite, system], system
             if len(run_names) > 1:
                 is_control = system in CONTROLS
-                name = system_name(run.name, system, num_systems[suite]) if not is_control else system
+                name = (
+                    (run.name if num_systems[suite] == 1 else f"{run.name} {system}")
+                    if not is_control
+                    else system
+                )
                 name = name if not is_control or run_names[0] == run.name else ""
             names[run.name, suite, system] = name
     return names
-
-
-def system_name(run: str, system: str, num_systems: int) -> str:
-    """Return the name of a system among several runs."""
-    return run if num_systems == 1 else f"{run} {system}"

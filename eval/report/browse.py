@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import zip_longest
 
 from xling.eval.report.comparison import System
 from xling.eval.report.sections import Section
@@ -72,31 +73,17 @@ def _wrong_rows(a: ScoredPredictions, b: ScoredPredictions) -> dict[str, list[Ro
         kind = (
             KINDS[0] if first_score > second_score else KINDS[1] if second_score > first_score else KINDS[2]
         )
-        texts = (
-            suite_kind.source_of(row),
-            *(
-                suite_kind.answer_text(x, row, a.rows)
-                for x in (suite_kind.right_answer(row), a.answers[number], b.answers[number])
-            ),
-        )
+        answers = (suite_kind.right_answer(row), a.answers[number], b.answers[number])
+        texts = (suite_kind.source_of(row), *(suite_kind.answer_text(x, row, a.rows) for x in answers))
         by_kind[kind].append((a.origin.lang, row.id, *map(_shorten, texts), kind))
     return by_kind
 
 
 def _interleave(wrong_rows: dict[str, dict[str, list[Row]]], max_rows: int) -> list[Row]:
     """Interleave rows of languages and kinds, then order them by language."""
-    queues = [iter(wrong_rows[lang].get(kind, ())) for kind in KINDS for lang in wrong_rows]
-    taken_rows: list[Row] = []
-    while queues and len(taken_rows) < max_rows:
-        queues = [queue for queue in queues if len(taken_rows) < max_rows and _take_row(queue, taken_rows)]
+    queues = [wrong_rows[lang].get(kind, []) for kind in KINDS for lang in wrong_rows]
+    taken_rows = [row for turn in zip_longest(*queues) for row in turn if row is not None][:max_rows]
     return sorted(taken_rows, key=lambda row: (row[0], KINDS.index(row[-1])))
-
-
-def _take_row(rows_left: Iterator[Row], taken_rows: list[Row]) -> bool:
-    row = next(rows_left, None)
-    if row is not None:
-        taken_rows.append(row)
-    return row is not None
 
 
 def _shorten(text: str) -> str:

@@ -25,7 +25,7 @@ from xling.eval.scores import compare, predictions, statistics
 from xling.eval.scores.predictions import ScoredPredictions
 from xling.eval.scores.score_file import CONTROLS
 from xling.eval.scores.statistics import Comparison, PairedStatistics
-from xling.eval.tables.averaged import averaged_in_publication
+from xling.eval.tables.columns import averaged_in_publication
 
 if TYPE_CHECKING:
     import numpy as np
@@ -117,9 +117,8 @@ def systems_of(runs: Sequence[Run], data: Path | None) -> list[System]:
                         _answers_of_texts(item.stats)
                     )
         for (suite, system), answers in answers_of_systems.items():
-            default_name = (
-                f"{run.name} {system}" if len(runs) > 1 else system
-            )  # an input of the run, not in its tables
+            # An input of the run, not in its tables.
+            default_name = f"{run.name} {system}" if len(runs) > 1 else system
             if name := names.get((run.name, suite, system), default_name):
                 by_row = scored_of_systems.get((suite, system), {})
                 systems.append(System(name, suite, answers, system in CONTROLS, by_row))
@@ -206,20 +205,11 @@ def test_systems(systems: Sequence[System]) -> tuple[list[Test], list[str]]:
     return [*holm(averages), *language_tests], notes
 
 
-def test_average(baseline: System, system: System) -> Test:
-    """Test the average of two systems over languages and seeds.
-
-    Raises:
-        ValueError: the systems were scored on other rows, or have nothing in common.
-    """
-    return _compare_pair(baseline, system, with_languages=False)[0]
-
-
 def average_scores(baseline: System, system: System) -> tuple[float, float]:
     """Return the scores of two systems averaged over languages and seeds, with a sign so that larger is better.
 
     Raises:
-        ValueError: as `test_average`.
+        ValueError: the systems were scored on other rows, or have nothing in common.
     """
     pairs, scores, metric, averaged = _pair_answers(baseline, system)
     chosen = [scores[key] for key in pairs if key[0] in averaged]
@@ -273,15 +263,11 @@ def _pair_answers(
         pairs[key] = PairedStatistics(key[0], a.stats, b.stats, items, a.blocks, seed)
         first, second = (float(a.metric.reduce(x.stats.sum(axis=0))) for x in (a, b))
         scores[key] = (first, second)
-    return pairs, scores, a.metric, _averaged_languages(suite, keys, a.metric)
-
-
-def _averaged_languages(suite: str, keys: Sequence[tuple[Key, Key]], metric: Metric) -> tuple[str, ...]:
-    """Return the languages of an average as the first table shows it: without those that a system was trained in."""
-    langs = averaged_in_publication(suite, list(dict.fromkeys(key[0] for key, _ in keys)), metric.name)
+    # The average is that of the first table: without languages that a system was trained in.
+    langs = averaged_in_publication(suite, list(dict.fromkeys(key[0] for key, _ in keys)), a.metric.name)
     sources = {key[4] for pair in keys for key in pair if len(key) > 4}
     others = [lang for lang in langs if not any(languages.is_same(lang, source) for source in sources)]
-    return tuple(others or langs)
+    return pairs, scores, a.metric, tuple(others or langs)
 
 
 def _common_keys(baseline: System, after: System) -> list[tuple[Key, Key]]:
@@ -350,7 +336,7 @@ def _rank_systems(systems: Sequence[System]) -> dict[str, int]:
     order = sorted(systems, key=lambda s: -score[s.name])
     level, best_of_rank, ranks = SIGNIFICANCE_LEVEL / (len(order) - 1), order[0], {order[0].name: 1}
     for system in order[1:]:
-        test = test_average(best_of_rank, system)
+        test = _compare_pair(best_of_rank, system, with_languages=False)[0]
         worse = test.comparison.p_two_sided <= level and test.comparison.difference < 0
         ranks[system.name] = ranks[best_of_rank.name] + worse
         best_of_rank = system if worse else best_of_rank

@@ -35,13 +35,8 @@ def dots(suite: str, scores: Sequence[Score]) -> str:
                 if (column, lang) in intervals
             ]
             for x, row, low, high in points_with_intervals:
-                axes.plot(
-                    [min(x, low), max(x, high)],
-                    [row, row],
-                    color=LINE_COLOURS[number],
-                    linewidth=0.9,
-                    zorder=2.5,
-                )
+                ends, colour = [min(x, low), max(x, high)], LINE_COLOURS[number]
+                axes.plot(ends, [row, row], color=colour, linewidth=0.9, zorder=2.5)
             axes.scatter(
                 values, rows, s=22, marker=MARKERS[number], color=LINE_COLOURS[number], zorder=3, label=name
             )

@@ -54,17 +54,9 @@ def _points(models: Sequence[MeasuredModel], scores: Sequence[Score]) -> list[Me
         bounds = [(s.low, s.high) for s in model_scores if s.low is not None and s.high is not None]
         low, high = (sum(end) / len(end) for end in zip(*bounds, strict=True)) if bounds else (None, None)
         value = sum(s.value for s in model_scores) / len(model_scores)
+        numbers = {"score": value, "score_low": low, "score_high": high}
         seeds = len({s.seed for s in model_scores})
-        points.append(
-            {
-                **model,
-                "metric": model_scores[0].metric,
-                "score": value,
-                "score_low": low,
-                "score_high": high,
-                "seeds": seeds,
-            }
-        )
+        points.append({**model, "metric": model_scores[0].metric, **numbers, "seeds": seeds})
     return points
 
 

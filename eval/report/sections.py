@@ -216,15 +216,17 @@ def _charts_of(title: str, events: Sequence[Event], split: str) -> Iterator[tupl
     for chart_name, lines in families.items():
         if not any(len(points) > 1 for points in lines.values()):
             continue
-        is_loss = chart_name.startswith("loss")
-        chart_title = (
-            f"{split_name} loss of {chart_name[5:] or 'all objectives'}"
-            if is_loss
-            else f"{split_name}: {chart_name}"
-        )
-        label = "loss in nats" if is_loss else chart_name
+        is_loss, (name, label) = chart_name.startswith("loss"), _name_and_label(chart_name)
+        chart_title = f"{split_name}{'' if is_loss else ':'} {name}"
         for picture in figure.line_charts(lines, f"{title}, {chart_title}", label):
             yield is_loss or split == VALID, picture
+
+
+def _name_and_label(chart_name: str) -> tuple[str, str]:
+    """Return how a chart is called in its title, and the label of its axis."""
+    if chart_name.startswith("loss"):
+        return f"loss of {chart_name[5:] or 'all objectives'}", "loss in nats"
+    return chart_name, chart_name
 
 
 def _values_by_chart(events: Sequence[Event], split: str) -> dict[str, dict[str, list[tuple[float, float]]]]:
@@ -248,15 +250,7 @@ def _chart_and_line(key: str) -> tuple[str, str] | None:
     parts = key.split("/")
     if parts[0] == "loss":
         return "/".join(parts[:2]), parts[2] if len(parts) > 2 else "all"
-    if parts[0] in (
-        "update",
-        "split",
-        "ppl",
-        "count",
-        "skipped_updates",
-        "halved_batches",
-        "epoch",
-    ):
+    if parts[0] in ("update", "split", "ppl", "count", "skipped_updates", "halved_batches", "epoch"):
         return None
     return parts[-1], parts[0] if len(parts) > 1 else "all"
 
@@ -270,21 +264,12 @@ def _runs_compared(runs: Sequence[Run]) -> list[str]:
                 line = run.name if len(run.logs) == 1 else f"{run.name} {name}"
                 if "all" in lines:
                     charts.setdefault(chart_name, {})[line] = lines["all"]
-    return [
-        picture
-        for chart_name, lines in charts.items()
-        if len(lines) > 1
-        for picture in figure.line_charts(
-            lines,
-            "validation "
-            + (
-                f"loss of {chart_name[5:] or 'all objectives'}"
-                if chart_name.startswith("loss")
-                else chart_name
-            ),
-            "loss in nats" if chart_name.startswith("loss") else chart_name,
-        )
-    ]
+    pictures: list[str] = []
+    for chart_name, lines in charts.items():
+        if len(lines) > 1:
+            name, label = _name_and_label(chart_name)
+            pictures += figure.line_charts(lines, f"validation {name}", label)
+    return pictures
 
 
 def _last_values(events: Sequence[Event]) -> Iterator[tuple[Cell, ...]]:
@@ -296,10 +281,8 @@ def _last_values(events: Sequence[Event]) -> Iterator[tuple[Cell, ...]]:
             continue
         lines = {**training_charts.get(chart_name, {}), **validation_charts.get(chart_name, {})}
         for line in sorted(lines, key=lambda name: (name != "all", name)):
-            training_points, validation_points = (
-                training_charts.get(chart_name, {}).get(line, []),
-                validation_charts.get(chart_name, {}).get(line, []),
-            )
+            training_points = training_charts.get(chart_name, {}).get(line, [])
+            validation_points = validation_charts.get(chart_name, {}).get(line, [])
             key = f"ppl{chart_name[4:]}" + (f"/{line}" if line != "all" else "")
             yield (
                 chart_name[5:] or "all",
@@ -358,16 +341,8 @@ def _cleaning_row(artifact: Artifact) -> tuple[Cell, ...] | None:
     num_seen, chars = stats["ledger"]["seen"], stats["ledger"]["seen_chars"]
     kept_percent = 100 * chars["corpus"] / max(1, chars["read"])
     name, unit = stats.get("pair") or stats["lang"], stats.get("unit", "documents")
-    return (
-        name,
-        str(artifact.path),
-        unit,
-        num_seen["read"],
-        num_seen["corpus"],
-        chars["read"],
-        chars["corpus"],
-        kept_percent,
-    )
+    counts = (num_seen["read"], num_seen["corpus"], chars["read"], chars["corpus"])
+    return (name, str(artifact.path), unit, *counts, kept_percent)
 
 
 def _sampling_amounts(artifact: Artifact) -> Iterator[tuple[str, str, Mapping[str, tuple[int, int]]]]:

@@ -19,7 +19,8 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
-from xling.eval.report import artifacts, browse, comparison, frontier, sections, terms, why
+from xling.core.package_tables import load_table
+from xling.eval.report import artifacts, browse, comparison, frontier, sections, why
 from xling.eval.report.artifacts import Run
 from xling.eval.report.dot_plot import dots
 from xling.eval.report.overall import number_of, overall, sort_findings
@@ -117,9 +118,8 @@ def run(cfg: ReportConfig) -> Answer:
             out.counts["scores"] = len(report.scores)
     written_files = [f"{cfg.out / name}" for name in ("report.html", "report.md", "report.tex")]
     scores = artifacts.merged_scores(runs)[0]
-    num_parts = 2 + len(
-        {score.suite for score in scores}
-    )  # the title, the overview and a table for each suite
+    # The title, the overview and a table for each suite.
+    num_parts = 2 + len({score.suite for score in scores})
     text = "\n## ".join((cfg.out / "report.md").read_text(encoding="utf-8").split("\n## ")[:num_parts])
     summary_data = {
         "written": sorted(str(p) for p in cfg.out.iterdir()),
@@ -193,7 +193,11 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
 
 def files(report: Report) -> dict[str, str]:
     """Return the report's files: file name -> content."""
-    tables = _csv_files(report)
+    every_table = [s for section in report.sections for s in (*section.tables, *section.details)]
+    every_table += [report.overall] if report.overall else []
+    every_table += [_signatures(report.scores)] if report.scores else []
+    tables = {f"scores_{t.title}.csv".replace(" ", "_"): render.comma_separated(t) for t in report.tables}
+    tables |= {f"{s.name}.csv": tabular.to_csv(s) for s in every_table}
     page = html_page(report, tables)
     return {
         "report.html": page,
@@ -201,15 +205,6 @@ def files(report: Report) -> dict[str, str]:
         "report.tex": latex_report(report),
         **tables,
     }
-
-
-def _csv_files(report: Report) -> dict[str, str]:
-    every_table = [s for section in report.sections for s in (*section.tables, *section.details)]
-    every_table += [report.overall] if report.overall else []
-    every_table += [_signatures(report.scores)] if report.scores else []
-    content_of = {f"scores_{t.title}.csv".replace(" ", "_"): render.comma_separated(t) for t in report.tables}
-    content_of |= {f"{s.name}.csv": tabular.to_csv(s) for s in every_table}
-    return content_of
 
 
 def markdown_report(report: Report) -> str:
@@ -270,7 +265,7 @@ def html_page(report: Report, csv_names: Iterable[str]) -> str:
     ]
     if report.tables:
         body += [
-            _heading_html("Scores"),
+            f'<h2 id="{_anchor("Scores")}">{html.escape("Scores")}</h2>',
             *map(_suite_html, report.tables),
             figure.arrange_figures(report.pictures),
         ]
@@ -279,7 +274,7 @@ def html_page(report: Report, csv_names: Iterable[str]) -> str:
         caption = f"Signatures of {number_of(len(report.scores), 'score')}"
         signed = tabular.html_table(_signatures(report.scores), heading=False, max_rows=MOST_SIGNATURES)
         body.append(_details_html(caption, signed))
-    body.insert(1, terms.glossary("\n".join(body)))
+    body.insert(1, glossary("\n".join(body)))
     body = ["<main>", *filter(None, body), "</main>", _script(report.scores)]
     return page.html_document(report.title, "\n".join(body))
 
@@ -316,17 +311,17 @@ def _file_links(names: Iterable[str]) -> str:
 
 
 def _suite_html(table: ScoreTable) -> str:
-    return f'<section data-suite="{html.escape(table.title)}">{_score_table_html(table)}</section>'
-
-
-def _score_table_html(table: ScoreTable) -> str:
-    if len(table.lines) <= sections.MAX_ROWS_OPEN:
-        return render.html_with_heading("h3", table)
-    return _details_html(f"{table.title}, {len(table.lines)} rows", render.html_with_heading("h3", table))
+    content = render.html_with_heading("h3", table)
+    if len(table.lines) > sections.MAX_ROWS_OPEN:
+        content = _details_html(f"{table.title}, {len(table.lines)} rows", content)
+    return f'<section data-suite="{html.escape(table.title)}">{content}</section>'
 
 
 def _section_html(section: Section) -> str:
-    parts = [_heading_html(section.title), f"<p>{html.escape(section.lead)}</p>" if section.lead else ""]
+    parts = [
+        f'<h2 id="{_anchor(section.title)}">{html.escape(section.title)}</h2>',
+        f"<p>{html.escape(section.lead)}</p>" if section.lead else "",
+    ]
     parts += [tabular.html_table(s) for s in section.tables]
     parts.append(figure.arrange_figures(section.figures))
     if section.folded_figures:
@@ -338,32 +333,21 @@ def _section_html(section: Section) -> str:
     ]
     for name, lines in section.commands.items():
         command_text = "\n\n".join(_shell_lines(line) for line in lines)
-        parts.append(
-            _details_html(
-                f"Commands of {name}",
-                f"<pre>{html.escape(command_text)}</pre>",
-                is_open=len(section.commands) == 1,
-            )
-        )
+        content, is_open = f"<pre>{html.escape(command_text)}</pre>", len(section.commands) == 1
+        parts.append(_details_html(f"Commands of {name}", content, is_open))
     return "\n".join(filter(None, parts))
 
 
 def _shell_lines(line: str) -> str:
-    """Format a command over several lines of a shell."""
-    return line if line.startswith("#") else " \\\n    ".join(_wrap_command(line))
-
-
-def _wrap_command(line: str, width: int = 100) -> list[str]:
+    """Format a command over several lines of a shell, of about 100 characters."""
+    if line.startswith("#"):
+        return line
     lines = [""]
     for word in map(shlex.quote, shlex.split(line)):
-        if lines[-1] and len(lines[-1]) + len(word) >= width:
+        if lines[-1] and len(lines[-1]) + len(word) >= 100:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".strip()
-    return lines
-
-
-def _heading_html(title: str) -> str:
-    return f'<h2 id="{_anchor(title)}">{html.escape(title)}</h2>'
+    return " \\\n    ".join(lines)
 
 
 def _anchor(title: str) -> str:
@@ -420,3 +404,21 @@ def _signatures(scores: Sequence[Score]) -> tabular.Table:
         (f"{s.suite} {s.lang} {s.metric} {s.system} seed {s.seed}", s.signature or "none") for s in scores
     )
     return tabular.Table("signatures", "Signatures", (("score", ""), ("signature", "")), rows)
+
+
+# Words that a report uses, explained before they are used: those that the page has.
+
+_TABLE = load_table(__package__, "terms.yaml")
+TERMS: dict[str, tuple[str, str]] = {term: (words, meaning) for term, (words, meaning) in _TABLE.items()}
+"""Term -> the words on a page that mean it, as an expression, and its meaning."""
+
+
+def glossary(page: str) -> str:
+    """Return a folded list of the terms that occur in the HTML of a page; empty where none does."""
+    text = re.sub(r"<(style|script).*?</\1>|<[^>]*>", " ", page, flags=re.DOTALL)
+    used = [
+        f"<dt>{html.escape(term)}</dt><dd>{html.escape(meaning)}</dd>"
+        for term, (words, meaning) in TERMS.items()
+        if re.search(rf"(?<!\w)(?:{words})(?!\w)", text, re.I)
+    ]
+    return f"<details><summary>Words used here</summary><dl>{''.join(used)}</dl></details>" if used else ""

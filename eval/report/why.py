@@ -96,9 +96,8 @@ def read(folder: Path) -> tuple[list[Row], list[Table]]:
     try:
         told = json.loads((folder / "analysis.json").read_text(encoding="utf-8"))
         rows = [tuple(row[key] for key in COLUMNS) for row in told]
-        path = (
-            folder / TABLES_FILE if (folder / TABLES_FILE).is_file() else folder / "sheets.json"
-        )  # its name until 0.2
+        # Its name until 0.2.
+        path = folder / TABLES_FILE if (folder / TABLES_FILE).is_file() else folder / "sheets.json"
         stored = json.loads(path.read_text(encoding="utf-8"))
         tables = [_table(record) for record in stored]
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from xling.core.errors import UserError
 from xling.core.output.command_result import Answer
@@ -79,16 +78,12 @@ def fetch(
         ) from None
     path = Path(f"{name or source.name}/{config}/{hub_split}")
     for index, record in enumerate(records):
-        yield path, index + 1, source.to_example(with_class_names(record, records.features), index)
-
-
-def with_class_names(record: Mapping[str, Any], features: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record with class numbers replaced by names."""
-    converted = dict(record)
-    for key, feature in features.items():
-        inner = getattr(feature, "feature", None)
-        if hasattr(feature, "int2str"):
-            converted[key] = feature.int2str(record[key])
-        elif inner is not None and hasattr(inner, "int2str"):
-            converted[key] = [inner.int2str(number) for number in record[key]]
-    return converted
+        # Numbers of classes become their names.
+        converted = dict(record)
+        for key, feature in records.features.items():
+            inner = getattr(feature, "feature", None)
+            if hasattr(feature, "int2str"):
+                converted[key] = feature.int2str(record[key])
+            elif inner is not None and hasattr(inner, "int2str"):
+                converted[key] = [inner.int2str(number) for number in record[key]]
+        yield path, index + 1, source.to_example(converted, index)

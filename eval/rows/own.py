@@ -260,16 +260,11 @@ class _Reader:
         for part in parts:
             for row in own_formats.read_table(part, self.reading, self.sides.get(paths, ())).rows:
                 line = LineOfWords(row.lines) if len(row.lines) > 1 else row.lines[0]
-                yield part[0], line, example_of(row, self.kind, self.scheme, number)
+                cells = dict(row.cells)
+                if TAG in cells:
+                    cells[TAG] = iob2_of(cells[TAG], self.scheme)
+                yield part[0], line, Example(str(number), *KINDS[self.kind].row_of_cells(cells, number))
                 number += 1
-
-
-def example_of(row: OwnRow, kind: str, scheme: str, number: int) -> Example:
-    """Return a row in the form of its kind; without a label if the file has none."""
-    cells = dict(row.cells)
-    if TAG in cells:
-        cells[TAG] = iob2_of(cells[TAG], scheme)
-    return Example(str(number), *KINDS[kind].row_of_cells(cells, number))
 
 
 def _parts(row: OwnRow, scheme: str) -> list[str]:

@@ -255,7 +255,8 @@ def _tagged(path: Path, numbered: Sequence[tuple[int, str]], reading: Reading) -
             "a word and its tag on each line, a blank line after each sentence",
             "put white space in place of commas" if word_lines and "," in word_lines[0] else "",
         )
-    sentence_id = next((i for i, name in enumerate(names) if _plain_name(name) in _SENTENCE_NAMES), -1)
+    plain_names = [name.strip().lower().replace("_", " ").replace("-", " ") for name in names]
+    sentence_id = next((i for i, name in enumerate(plain_names) if name in _SENTENCE_NAMES), -1)
     rows, passed = _sentences(path, numbered, width, by_tabs, place, is_conllu, sentence_id)
     _check_sentences(path, rows)
     rows, num_quoted = (rows, 0) if is_conllu else _without_quotes(rows)
@@ -272,10 +273,6 @@ def _tagged(path: Path, numbered: Sequence[tuple[int, str]], reading: Reading) -
     facts += [f"{count} {what} passed over" for what, count in passed.items()]
     facts += [f"{num_quoted} words in quotes, as in CSV, read without them"] if num_quoted else []
     return OwnTable(rows, ", ".join(facts))
-
-
-def _plain_name(name: str) -> str:
-    return name.strip().lower().replace("_", " ").replace("-", " ")
 
 
 def _by_tabs(numbered: Sequence[tuple[int, str]]) -> tuple[list[tuple[int, str]], str]:

@@ -184,7 +184,14 @@ def check(cfg: FinetuneConfig) -> None:
                 "translation is learned by xling finetune mt",
             )
     trackers.check(cfg.log)
-    _check_settings(cfg, chosen)
+    unused.check_fit(cfg, chosen, [cfg.checkpoint])
+    if len(chosen) == 1:
+        refuse(cfg, "alpha", "several suites", f"for {cfg.suite}")
+    if _is_static(cfg):
+        refuse(cfg, "log", "an encoder with layers; this one is static", f"for {cfg.suite}")
+    for what, is_given in (("fit.switch", cfg.fit.switch), ("a static encoder", _is_static(cfg))):
+        if is_given and len(chosen) > 1:
+            raise UserError(f"{what} with several suites, {cfg.suite}", "one suite", "name one suite")
     for path in cfg.fit.files():
         manifest.digest(path)  # says which is missing
     if manifest.is_finished(cfg.out, STAGE, replace(cfg, out=Path(), log="none"), _inputs(cfg, chosen, data)):
@@ -199,18 +206,6 @@ def check(cfg: FinetuneConfig) -> None:
 
 def _is_static(cfg: FinetuneConfig) -> bool:
     return (cfg.checkpoint / STATIC_FILE).is_file()
-
-
-def _check_settings(cfg: FinetuneConfig, chosen: Sequence[Suite]) -> None:
-    """Refuse settings that change nothing for the suites and the model, or that several suites cannot share."""
-    unused.check_fit(cfg, chosen, [cfg.checkpoint])
-    if len(chosen) == 1:
-        refuse(cfg, "alpha", "several suites", f"for {cfg.suite}")
-    if _is_static(cfg):
-        refuse(cfg, "log", "an encoder with layers; this one is static", f"for {cfg.suite}")
-    for what, is_given in (("fit.switch", cfg.fit.switch), ("a static encoder", _is_static(cfg))):
-        if is_given and len(chosen) > 1:
-            raise UserError(f"{what} with several suites, {cfg.suite}", "one suite", "name one suite")
 
 
 def _inputs(cfg: FinetuneConfig, chosen: Sequence[Suite], data: Path) -> list[Path]:

@@ -185,7 +185,10 @@ def _readable(cfg: EvalConfig, suite: Suite, langs: list[str]) -> list[str]:
         unread = [
             x
             for x in langs
-            if not all(_is_among(side, known) for side in (sides(suite, x) if not suite.task else (x,)))
+            if not all(
+                any(languages.is_same(side, each) for each in known)
+                for side in (sides(suite, x) if not suite.task else (x,))
+            )
         ]
         if unread and not cfg.langs:
             tell(
@@ -200,10 +203,6 @@ def sides(suite: Suite, lang: str) -> tuple[str, str]:
     """Return the languages of the two sides of a pair; a bare language is paired with the pivot or with English."""
     source, _, target = lang.partition("-")
     return source, target or suite.pivot or "en"
-
-
-def _is_among(lang: str, known: Iterable[str]) -> bool:
-    return any(languages.is_same(lang, each) for each in known)
 
 
 def _digest(suite: Suite, lang: str, split: str, data: Path) -> str:

@@ -22,12 +22,8 @@ from xling.models.files.model_folder import has_head
 STATIC_TASKS = ("classify", "pair", "tag", "intent_slots")
 """Tasks of `xling.transfer.static_system.HEADS`, which imports torch."""
 WITHOUT_MODEL = ("majority", "ngram", "dictionary")
-_CLASSES, _PAIRS, _TAGS, _WRITING = (
-    {"classify"},
-    {"pair", "choice"},
-    {"tag", "intent_slots"},
-    {"generation", "mt"},
-)
+_CLASSES, _PAIRS = {"classify"}, {"pair", "choice"}
+_TAGS, _WRITING = {"tag", "intent_slots"}, {"generation", "mt"}
 _OF_ENCODERS = (
     "fit.method fit.strength fit.teacher_steps fit.old_text fit.old_rows "
     "fit.freeze_embeddings fit.freeze_layers fit.label_smoothing fit.switch fit.layer_decay "

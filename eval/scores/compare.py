@@ -16,7 +16,6 @@ import polars as pl
 from xling.core.errors import UserError
 from xling.core.output.command_result import Answer
 from xling.eval.metrics import METRICS
-from xling.eval.metrics.base import Array
 from xling.eval.rows.suite import suites
 from xling.eval.scores import predictions, statistics
 from xling.eval.scores.predictions import ScoredPredictions
@@ -244,7 +243,9 @@ def compare_with_baseline(rows: pl.DataFrame, baseline: pl.DataFrame, path: Path
         )
     pairs: dict[str, list[PairedStatistics]] = {}
     for (suite, lang, key), part in joined_rows.group_by(["suite", "lang", "key"], maintain_order=True):
-        before, after = (_stats_matrix(part[name]) for name in ("stats", "stats_now"))
+        before, after = (
+            np.asarray(part[name].to_list(), dtype=np.float64) for name in ("stats", "stats_now")
+        )
         blocks = part["block"].to_list()
         *_, split, seed = str(key).split(".")
         items = [f"{split} {name}" for name in part["id"]]
@@ -268,19 +269,12 @@ def _row_stats(cfg: GateConfig, data: Path) -> pl.DataFrame:
             continue
         (scored,) = predictions.evaluate_file(path, data, [suites()[origin.suite].metric])
         setting_name = f"{origin.protocol}.{origin.select}.{origin.source}.{origin.split}.seed{origin.seed}"
-        frames.append(
-            pl.DataFrame(
-                {
-                    "suite": [origin.suite] * len(scored.rows),
-                    "lang": [origin.lang] * len(scored.rows),
-                    "key": [setting_name] * len(scored.rows),
-                    "id": [row.id for row in scored.rows],
-                    "block": [None if block is None else str(block) for block in scored.blocks],
-                    "stats": scored.stats.tolist(),
-                },
-                schema=SCHEMA,
-            )
-        )
+        same = {"suite": origin.suite, "lang": origin.lang, "key": setting_name}
+        columns = {name: [value] * len(scored.rows) for name, value in same.items()} | {
+            "id": [row.id for row in scored.rows],
+            "block": [None if block is None else str(block) for block in scored.blocks],
+        }
+        frames.append(pl.DataFrame({**columns, "stats": scored.stats.tolist()}, schema=SCHEMA))
     if not frames:
         raise UserError(f"{cfg.run} has no predictions of system {cfg.system!r}", fix="set system=")
     return pl.concat(frames)
@@ -324,10 +318,6 @@ def _changes(a: ScoredPredictions, b: ScoredPredictions) -> Iterator[Change]:
             yield Change(
                 row.id, row.label, a.answers[i], b.answers[i], float(scores[0][i]), float(scores[1][i])
             )
-
-
-def _stats_matrix(column: pl.Series) -> Array:
-    return np.asarray(column.to_list(), dtype=np.float64)
 
 
 def _shorten(value: Any, limit: int = 60) -> str:

@@ -18,7 +18,6 @@ import polars as pl
 from xling.core.errors import UserError
 from xling.core.output import digests, sealed
 from xling.eval.metrics import METRICS, Metric, evaluate
-from xling.eval.metrics.base import Array
 from xling.eval.rows.own import data_of, register_suite_of
 from xling.eval.rows.protocols import PROTOCOLS
 from xling.eval.rows.suite import Example, Suite, data_digest, data_folder, load, suites
@@ -88,16 +87,12 @@ def write(folder: Path, origin: Origin, examples: Sequence[Example], predictions
         )
     path = origin.path(folder)
     path.parent.mkdir(parents=True, exist_ok=True)
-    frame = pl.DataFrame(
-        {
-            "id": [e.id for e in examples],
-            "prediction": [json.dumps(p, ensure_ascii=False) for p in predictions],
-        },
-        schema={"id": pl.String, "prediction": pl.String},
-    )
+    answers = [json.dumps(each, ensure_ascii=False) for each in predictions]
+    schema = {"id": pl.String, "prediction": pl.String}
+    frame = pl.DataFrame({"id": [e.id for e in examples], "prediction": answers}, schema)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     facts = {"format": FORMAT, "origin": json.dumps(asdict(origin)), ANSWERS: answers_digest(frame)}
-    facts |= {ORIGIN: _digest_of_text(facts["origin"])}
+    facts |= {ORIGIN: hashlib.sha256(facts["origin"].encode()).hexdigest()}
     frame.write_parquet(temporary, metadata=facts)
     temporary.replace(path)
     return path
@@ -107,10 +102,6 @@ def answers_digest(frame: pl.DataFrame) -> str:
     """Return the SHA-256 of the ids and answers of a file of predictions, in the order of the ids."""
     ordered = frame.select("id", "prediction").sort("id")
     text = "\n".join(f"{len(each)} {each}" for column in ordered.get_columns() for each in column)
-    return _digest_of_text(text)
-
-
-def _digest_of_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -146,7 +137,7 @@ def read_origin(path: Path) -> Origin:
     if metadata.get("format") != FORMAT:
         raise UserError(f"{path} holds no predictions of xling", f"a file with format {FORMAT!r}")
     try:
-        if metadata.get(ORIGIN, digest := _digest_of_text(metadata["origin"])) != digest:
+        if metadata.get(ORIGIN, digest := hashlib.sha256(metadata["origin"].encode()).hexdigest()) != digest:
             raise ValueError("it was changed after they were predicted")
         origin = Origin(**json.loads(metadata["origin"]))
     except (KeyError, TypeError, ValueError) as error:
@@ -308,36 +299,7 @@ def evaluate_file(
     origin = read_origin(path)
     suite = suites()[origin.suite]
     rows = load(suite, origin.lang, origin.split, data)
-    _check_gold(path, origin, suite, data)
-    answers = read(path, rows)
-    check_answers(path, suite, rows, answers, partial(_training_rows, suite, origin.lang, data))
-    if keep_row is not None:
-        chosen = [i for i, row in enumerate(rows) if keep_row(row)]
-        rows, answers = [rows[i] for i in chosen], [answers[i] for i in chosen]
-    is_known = origin.protocol in PROTOCOLS  # "none" is not
-    all_metrics = (*suite.metrics, *(PROTOCOLS[origin.protocol].retrieval_metrics if is_known else ()))
-    for name in (metrics or all_metrics) if rows else ():
-        metric = METRICS[name]
-        if suite.shape.is_slow and keep_row is None:
-            digest = data_digest(suite, origin.lang, origin.split, data)
-            rowstats = _cached_stats(path, digest, metric, rows, answers, origin.lang)
-            value = float(metric.reduce(rowstats.sum(axis=0)))
-        else:
-            value, rowstats = evaluate(metric, rows, answers, origin.lang)
-        yield ScoredPredictions(origin, metric, rows, answers, value, rowstats)
-
-
-def _training_rows(suite: Suite, lang: str, data: Path) -> list[Example]:
-    """Return the training rows of a language; none if they are not available any more."""
-    return load(suite, lang, "train", data) if suite.has(lang, "train", data) else []
-
-
-def _check_gold(path: Path, origin: Origin, suite: Suite, data: Path) -> None:
-    """Refuse rows that are not those that were predicted; predictions of before digests were kept pass.
-
-    Raises:
-        UserError: naming both digests and the command that predicts again.
-    """
+    # Predictions from before digests were kept pass.
     predicted_digest = origin.rows.partition("+")[0]  # the rest are training rows, which are not scored
     gold_digest = data_digest(suite, origin.lang, origin.split, data)
     if predicted_digest and predicted_digest != gold_digest:
@@ -349,15 +311,30 @@ def _check_gold(path: Path, origin: Origin, suite: Suite, data: Path) -> None:
             f"restore them, or predict again with the settings of the run: xling eval {suite.name} "
             f"langs={origin.lang} systems={origin.system} out={run}",
         )
+    answers = read(path, rows)
+    check_answers(path, suite, rows, answers, partial(_training_rows, suite, origin.lang, data))
+    if keep_row is not None:
+        chosen = [i for i, row in enumerate(rows) if keep_row(row)]
+        rows, answers = [rows[i] for i in chosen], [answers[i] for i in chosen]
+    is_known = origin.protocol in PROTOCOLS  # "none" is not
+    all_metrics = (*suite.metrics, *(PROTOCOLS[origin.protocol].retrieval_metrics if is_known else ()))
+    for name in (metrics or all_metrics) if rows else ():
+        metric = METRICS[name]
+        if suite.shape.is_slow and keep_row is None:
+            digest = data_digest(suite, origin.lang, origin.split, data)
+            # Statistics of a slow metric lie beside the file, by answers, rows and metric.
+            parts = "\n".join([digests.of_file(path), digest, metric.signature(origin.lang)])
+            cached = path.parent / ".stats" / f"{hashlib.sha256(parts.encode()).hexdigest()}.npy"
+            rowstats = cached_array(cached, partial(metric.stats, rows, answers, origin.lang))
+            value = float(metric.reduce(rowstats.sum(axis=0)))
+        else:
+            value, rowstats = evaluate(metric, rows, answers, origin.lang)
+        yield ScoredPredictions(origin, metric, rows, answers, value, rowstats)
 
 
-def _cached_stats(
-    path: Path, digest: str, metric: Metric, rows: Sequence[Example], answers: Sequence[Any], lang: str
-) -> Array:
-    """Return row statistics of a slow metric, cached beside the file by answers, rows and metric."""
-    parts = "\n".join([digests.of_file(path), digest, metric.signature(lang)])
-    cached = path.parent / ".stats" / f"{hashlib.sha256(parts.encode()).hexdigest()}.npy"
-    return cached_array(cached, lambda: evaluate(metric, rows, answers, lang)[1])
+def _training_rows(suite: Suite, lang: str, data: Path) -> list[Example]:
+    """Return the training rows of a language; none if they are not available any more."""
+    return load(suite, lang, "train", data) if suite.has(lang, "train", data) else []
 
 
 def cached_array(path: Path, compute: Callable[[], AnyArray]) -> AnyArray:

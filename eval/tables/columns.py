@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from xling.core import languages
 from xling.core.errors import UserError
+from xling.eval.metrics import METRICS
+from xling.eval.rows.suite import suites
 from xling.eval.scores.score_file import AVERAGE, CONTROLS, PUBLISHED, Average, Score
-from xling.eval.tables.averaged import averaged_in_publication
 
 
 class Column(NamedTuple):
@@ -120,3 +121,52 @@ def column_name(column: Column, columns: Sequence[Column]) -> str:
         if value and column.system not in CONTROLS and len({getattr(c, part) for c in columns_of_suite}) > 1:
             parts.append(f"from {value}" if part == "source" else value)
     return " ".join(parts)
+
+
+# Which languages belong in one average: those of the published suite, whose scores count the same tokens.
+
+
+def averaged_in_publication(suite: str, langs: Sequence[str], metric: str = "") -> list[str]:
+    """Return those of ``langs`` that belong in one average.
+
+    They are in the published suite, or all are if it has none of them. If the metric splits their texts in several
+    ways, those of the most common way are kept.
+    """
+    every = suites()
+    published = every[suite].languages if suite in every else ()
+    chosen = [lang for lang in langs if lang in published] or list(langs)
+    split = tokenisation_of_langs(metric, chosen)
+    common = Counter(split.values()).most_common(1)
+    return [lang for lang in chosen if split[lang] == common[0][0]]
+
+
+def tokenisation_of_langs(metric: str, langs: Sequence[str]) -> dict[str, str]:
+    """Return what a metric counts in each language, "" if it counts the same in all."""
+    tokens = METRICS[metric].tokens if metric in METRICS else None
+    return {lang: tokens(lang) if tokens else "" for lang in langs}
+
+
+def note_on_languages(suite: str, langs: Sequence[str]) -> str:
+    """Return a sentence on the languages that the published suite lacks, or ""."""
+    own = averaged_in_publication(suite, langs)
+    more = " ".join(lang for lang in langs if lang not in own)
+    return (
+        f"{suite}: averages are over languages of the published suite; not in them: {more}." if more else ""
+    )
+
+
+def note_on_tokenisation(suite: str, metric: str, langs: Sequence[str]) -> str:
+    """Return a sentence on the languages that are in no average because their scores count other tokens, or ""."""
+    averaged, split = (
+        averaged_in_publication(suite, langs, metric),
+        tokenisation_of_langs(metric, averaged_in_publication(suite, langs)),
+    )
+    others: dict[str, list[str]] = defaultdict(list)
+    for lang in split:
+        if lang not in averaged:
+            others[split[lang]].append(lang)
+    told = "; ".join(f"{how}: {' '.join(names)}" for how, names in sorted(others.items()))
+    how = split[averaged[0]] if averaged else ""
+    return (
+        f"{suite}, {metric}: averages are over scores that count {how}; not in them: {told}." if told else ""
+    )

@@ -33,8 +33,7 @@ from xling.eval.tables import render, score_table
 from xling.eval.tables.columns import Column, column_of, unique_title
 from xling.eval.tables.groups import GROUPS, group_notes
 from xling.eval.tables.published import PUBLISHED_FILE, published_scores
-from xling.eval.tables.score_table import ScoreTable
-from xling.eval.tables.sizes import read_sizes
+from xling.eval.tables.score_table import ScoreTable, read_sizes
 from xling.pages import page
 
 
@@ -116,7 +115,11 @@ def check_columns(origins: Sequence[Origin]) -> None:
     models_of: dict[tuple[Any, ...], dict[str, list[Origin]]] = {}
     for origin in origins:
         column = (origin.suite, origin.system, origin.protocol, origin.select, origin.source, origin.seed)
-        models_of.setdefault(column, {}).setdefault(_model_of(origin), []).append(origin)
+        parts = origin.extra.split("|")
+        if origin.protocol in PROTOCOLS and PROTOCOLS[origin.protocol].per_target:
+            parts = [part for part in parts if not part.startswith("fit:")]
+        model = "|".join([*parts, f"checkpoint:{origin.checkpoint[:12] or 'none'}"])
+        models_of.setdefault(column, {}).setdefault(model, []).append(origin)
     for (suite, system, *_, seed), models in models_of.items():
         if len(models) > 1:
             two_models = [
@@ -138,17 +141,6 @@ def check_columns(origins: Sequence[Origin]) -> None:
                     "remove one of them, or use another out= for another test set",
                 )
             splits[origin.lang] = origin.split
-
-
-def _model_of(origin: Origin) -> str:
-    """Return what all languages of a column share: training and checkpoint, as stated in the signature.
-
-    A protocol with a model a language trains each on rows of its own, whose digest tells nothing then.
-    """
-    parts = origin.extra.split("|")
-    if origin.protocol in PROTOCOLS and PROTOCOLS[origin.protocol].per_target:
-        parts = [part for part in parts if not part.startswith("fit:")]
-    return "|".join([*parts, f"checkpoint:{origin.checkpoint[:12] or 'none'}"])
 
 
 def _published_answer(out: Path) -> Answer:

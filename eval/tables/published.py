@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -60,6 +60,9 @@ class Published:
     train_rows: int = 0
     split: str = "test"
     vectors: str = ""
+
+
+_SHARED = {field.name for field in fields(Published)} - {"system", "values"}
 
 
 @cache
@@ -125,23 +128,8 @@ def published_scores(
         verdict = f"Not comparable: {'; '.join(reasons)}" if reasons else "Comparable"
         signature = f"{row.paper}, {row.table}{f'; note: {row.note}' if row.note else ''}. {verdict}"
         source = "" if row.protocol == "none" else "en"
-        rows += [
-            Score(
-                row.suite,
-                lang,
-                row.metric,
-                value,
-                1,
-                -1,
-                name,
-                signature,
-                row.split,
-                source,
-                row.protocol,
-                PUBLISHED,
-            )
-            for lang, value in row.values.items()
-        ]
+        how = (name, signature, row.split, source, row.protocol, PUBLISHED)
+        rows += [Score(row.suite, lang, row.metric, value, 1, -1, *how) for lang, value in row.values.items()]
     return rows
 
 
@@ -224,19 +212,7 @@ def trained_rows(score: Score, langs: Collection[str], data: Path | None = None)
 def _read_entry(path: Path, position: int, entry: Any) -> list[Published]:
     """Return the rows of one table of the file: ``paper``, ``table``, ``suite``, ``metric``, then ``systems``."""
     entry_name = f"{path} entry {position}"
-    names = (
-        "paper",
-        "table",
-        "suite",
-        "metric",
-        "protocol",
-        "over",
-        "note",
-        "train_rows",
-        "split",
-        "vectors",
-    )
-    shared_fields = {k: entry[k] for k in names if k in entry}
+    shared_fields = {k: v for k, v in entry.items() if k in _SHARED}
     for key in ("paper", "table", "suite", "metric", "protocol"):
         if not shared_fields.get(key):
             raise UserError(

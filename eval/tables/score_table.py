@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Literal
 
 from xling.core import languages
@@ -14,8 +15,6 @@ from xling.core.errors import UserError, unknown
 from xling.core.package_tables import load_table
 from xling.eval.rows.suite import suites
 from xling.eval.scores.score_file import AVERAGE, CONTROLS, PUBLISHED, UNEXPOSED_SUFFIX, Score
-from xling.eval.tables import sizes
-from xling.eval.tables.averaged import note_on_languages, note_on_tokenisation
 from xling.eval.tables.columns import (
     Column,
     ScoresBySeed,
@@ -25,6 +24,8 @@ from xling.eval.tables.columns import (
     column_name,
     column_of,
     languages_of,
+    note_on_languages,
+    note_on_tokenisation,
     sorted_columns,
     source_first,
     unique_title,
@@ -184,14 +185,10 @@ def _summary_lines(
         Line(name, "summary", tuple(cell(table[c], c, part(c), missing_scores, interval_of) for c in columns))
         for name, cell, part in averages
     ]
-    printed = tuple(_printed_average(table[c]) for c in columns)
+    published = [table[c].get(AVERAGE, {}).values() for c in columns]
+    printed = tuple(Cell(statistics.fmean(values) if values else None) for values in published)
     lines.append(Line("average as published", "summary", printed))
     return [line for line in lines if any(cell.value is not None for cell in line.cells)]
-
-
-def _printed_average(values: ScoresBySeed) -> Cell:
-    published = values.get(AVERAGE, {})
-    return Cell(statistics.fmean(published.values()) if published else None)
 
 
 def _correlations(
@@ -203,7 +200,7 @@ def _correlations(
         langs = without_source(column, [x for x in table[column] if x in corpus_sizes])
         if column.select == PUBLISHED or len(langs) < MIN_FOR_CORRELATION:
             continue
-        correlation = sizes.spearman(
+        correlation = spearman(
             [statistics.fmean(table[column][x].values()) for x in langs], [corpus_sizes[x] for x in langs]
         )
         notes.append(
@@ -417,3 +414,34 @@ def _missing_notes(missing_scores: MissingScores) -> list[str]:
         elif langs:
             notes.append(f"{title}: no score in {' '.join(sorted(langs))}, so no average.")
     return notes
+
+
+# Corpus sizes by language, and their rank correlation with scores.
+
+
+def spearman(a: Sequence[float], b: Sequence[float]) -> float:
+    """Rank correlation, ties at their mean rank; 0 when one side is constant."""
+    if len(set(a)) < 2 or len(set(b)) < 2:
+        return 0.0
+    return statistics.correlation(_ranks(a), _ranks(b))
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    return [sum(w < v for w in values) + (sum(w == v for w in values) - 1) / 2 for v in values]
+
+
+def read_sizes(path: Path) -> dict[str, float]:
+    """Corpus sizes from lines ``language<TAB>size``.
+
+    Raises:
+        UserError: the file is missing, or a line does not hold a language and a number.
+    """
+    if not path.is_file():
+        raise UserError(f"no corpus sizes at {path}", "lines of language, tab, size")
+    sizes = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
+        lang, _, size = line.partition("\t")
+        if not size.replace(".", "", 1).isdigit():
+            raise UserError(f"{path}:{number}: {line[:40]!r}", "a language and a number with a tab between")
+        sizes[languages.get(lang).code] = float(size)
+    return sizes

@@ -20,7 +20,7 @@ from xling.core.errors import UserError
 from xling.core.settings import config
 from xling.corpora.card.counters import Counters
 from xling.corpora.common.shards import read_corpus, read_documents
-from xling.corpora.mono import MonoConfig, overview, parts, phases
+from xling.corpora.mono import MonoConfig, many, parts, phases
 from xling.corpora.mono.build import resolve
 from xling.corpora.sources import routed
 from xling.corpora.sources import source as sources
@@ -161,8 +161,8 @@ def test_the_line_of_a_language_is_rather_long_than_a_heading(tmp_path: Path) ->
         (tmp_path / lang).mkdir()
         counters = Counters(samples=[(1, "a/1", text)]).to_json()
         (tmp_path / lang / "stats.json").write_text(json.dumps({"counters": counters}), encoding="utf-8")
-    assert overview._sample_sentence(tmp_path, "en") == sentence
-    assert overview._sample_sentence(tmp_path, "sw") == "Habari za leo:"
+    assert many._sample_sentence(tmp_path, "en") == sentence
+    assert many._sample_sentence(tmp_path, "sw") == "Habari za leo:"
 
 
 def test_a_routed_file_is_opened_once_for_all_languages(

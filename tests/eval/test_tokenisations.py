@@ -22,7 +22,7 @@ from xling.eval.run import evaluation
 from xling.eval.run.settings import EvalConfig
 from xling.eval.scores.score_file import Score
 from xling.eval.tables import score_table
-from xling.eval.tables.averaged import averaged_in_publication
+from xling.eval.tables.columns import averaged_in_publication
 from xling.text.tokenizers import bleu_words
 
 LINES = ["The cat is on the mat.", "Habari za asubuhi rafiki!", "Es regnet heute nicht."] * 40

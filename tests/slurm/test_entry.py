@@ -9,7 +9,7 @@ import pytest
 from slurm_stages import COUNT, CountConfig
 
 from xling.core.settings.config import to_dict
-from xling.slurm import entry, job_reuse, reconcile, submit
+from xling.slurm import entry, reconcile, submit
 from xling.slurm.record import Run, Step, StepPlan
 from xling.slurm.resources import Resources
 from xling.slurm.states import JobState, QueueView
@@ -45,7 +45,7 @@ def test_a_job_waits_for_the_controller_alone(
     monkeypatch.setattr(reconcile, "reconcile", answer)
     monkeypatch.setattr(entry, "END_PAUSE_S", 0.0)
     monkeypatch.setattr(entry, "END_PATIENCE_S", patience)
-    found = entry._next_elements(step, {"indices": [0]}, job_reuse.AvailableJob(step, 0.0))
+    found = entry._next_elements(step, {"indices": [0]}, entry.AvailableJob(step, 0.0))
     assert len(called) == calls
     assert [part.key for part in found] == (["0123"] if calls > len(errors) else [])
 
@@ -60,7 +60,7 @@ def test_after_half_of_its_time_limit_a_job_takes_no_further_parts(
         "reconcile",
         lambda run, **words: (asked.append(words["ended_step"]), reconcile.Result())[1],
     )
-    entry._next_elements(step, {"indices": [0]}, job_reuse.AvailableJob(step, time.time() - 60 * minutes))
+    entry._next_elements(step, {"indices": [0]}, entry.AvailableJob(step, time.time() - 60 * minutes))
     assert asked == [here]
 
 
@@ -80,11 +80,11 @@ def test_a_job_that_starts_again_goes_on_with_the_parts_that_it_was_given(
     step.part("run", 1).append("done", key=first)
     step.part("run", 2).append("failed", key=first)
     step.mark_accepted(step.record_intent("array", phase="run", indices=[3]), ["9"])
-    assert [(part.phase, part.index, part.key) for part in job_reuse.parts_for_this_job(step)] == [
+    assert [(part.phase, part.index, part.key) for part in entry.parts_for_this_job(step)] == [
         ("run", 0, first)
     ]
     monkeypatch.setenv("SLURM_JOB_NAME", "of another run")
-    assert not job_reuse.parts_for_this_job(step)
+    assert not entry.parts_for_this_job(step)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from slurm_stages import COUNT, CountConfig
 from xling.core.settings.config import to_dict
 from xling.slurm import entry, reconcile
 from xling.slurm import submit as queue
-from xling.slurm.job_reuse import AvailableJob
+from xling.slurm.entry import AvailableJob
 from xling.slurm.record import Run, Step, StepPlan
 from xling.slurm.resources import Resources
 from xling.slurm.states import QueueView

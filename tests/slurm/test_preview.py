@@ -109,7 +109,7 @@ def test_the_plan_is_what_is_submitted(site: str, tmp_path: Path, monkeypatch: p
         assert text.rstrip() in plan
     assert "--array=0-19%20" in array
     assert submit.script(
-        submit.small_job(tmp_path / "a b", "x", ("y",), launch.read_site(site).resources("collect"))
+        submit.make_executor(tmp_path / "a b", "x", ("y",), launch.read_site(site).resources("collect"))
     )
 
 

@@ -17,7 +17,7 @@ from test_outage import Clock
 from xling.core import signals as core_job
 from xling.core.commands.runner import STAGES, load, run_local
 from xling.core.settings import config
-from xling.slurm import array_task, entry, job_reuse, launch, reconcile, record
+from xling.slurm import array_task, entry, launch, reconcile, record
 from xling.slurm import submit as queue
 from xling.slurm.record import Run, Step, StepPlan
 from xling.slurm.resources import Site
@@ -198,7 +198,7 @@ def built(
 ) -> tuple[Step, float, Queue]:
     """Build a corpus on the quiet cluster; return its step, the delays that it waited, and the queue."""
     clock, stage = Sleep(), STAGES["corpus mono"]
-    for module in (reconcile, entry, job_reuse, record):
+    for module in (reconcile, entry, record):
         monkeypatch.setattr(module, "time", clock)
     monkeypatch.chdir(tmp_path)
     stages = ("before_dedup=repair", "after_dedup=pii")  # others would drop this text

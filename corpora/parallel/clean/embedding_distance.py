@@ -71,17 +71,7 @@ def train(
     """
     means = vectors.mean(axis=0)
     src, tgt = _unit_rows(vectors - means).transpose(1, 0, 2)
-    placed = EmbeddingSpace(means, _ridge_map(src, tgt), np.zeros((2, 0, vectors.shape[2]), np.float32))
-    texts = vectors if texts is None else texts
-    rows = np.linspace(0, len(texts) - 1, min(_SAMPLE, len(texts))).astype(np.int64)
-    return replace(placed, sample=placed.project(texts[rows]))
-
-
-def _ridge_map(src: npt.NDArray[np.float32], tgt: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """The mean of two ridge regressions, of each side on the other, as one map from source to target vectors.
-
-    It is drawn towards the identity times the mean cosine, so that few pairs leave the vectors as they are.
-    """
+    # The mean of two ridge regressions, of each side on the other, is one map from source to target vectors.
     num, dim = src.shape
     ridge = np.float32(_RIDGE * num / dim) * np.eye(dim, dtype=np.float32)
     cosine = np.float32((src * tgt).sum(axis=1).mean())
@@ -90,7 +80,10 @@ def _ridge_map(src: npt.NDArray[np.float32], tgt: npt.NDArray[np.float32]) -> np
         for mine, other in ((src, tgt), (tgt, src))
     )
     mean: npt.NDArray[np.float32] = ((there + back.T) / 2).astype(np.float32)
-    return mean
+    placed = EmbeddingSpace(means, mean, np.zeros((2, 0, vectors.shape[2]), np.float32))
+    texts = vectors if texts is None else texts
+    rows = np.linspace(0, len(texts) - 1, min(_SAMPLE, len(texts))).astype(np.int64)
+    return replace(placed, sample=placed.project(texts[rows]))
 
 
 def measure(

@@ -118,14 +118,30 @@ def measure(tables: Tables, pairs: PairTexts) -> Float64[np.ndarray, "pairs feat
     source_likeness = _source_likeness(lexicon, tgt)
     bigram_likeness = [_bigram_likeness(lexicon, side, tokens) for side, tokens in ((0, src), (1, tgt))]
     length = np.log((chars[:, 1] + 3) / (chars[:, 0] + 3)) * np.sqrt(chars.sum(axis=1) + 10) / 4
+    # The correlation of places of target words and of what they are linked to, by how sure the links are.
+    weight = np.maximum(word_fit.tgt, 0)
+    tgt_positions = (np.arange(len(tgt.ids)) - tgt.starts[tgt.owners]) / np.maximum(
+        tgt.lengths[tgt.owners] - 1, 1
+    )
+    num, owners = len(tgt.lengths), tgt.owners
+    total = np.maximum(np.bincount(owners, weight, num), 1e-9)
+    centred = [
+        x - (np.bincount(owners, weight * x, num) / total)[owners]
+        for x in (tgt_positions, word_fit.src_position)
+    ]
+    products = [
+        np.bincount(owners, weight * centred[i] * centred[j], num) for i, j in ((0, 1), (0, 0), (1, 1))
+    ]
+    strength = np.sqrt(np.maximum(products[1] * products[2], 0))
+    confidence = np.sqrt(np.minimum(total, 30) / 30)  # few links say little about an order
     values = (
         tgt_fit, src_fit, np.minimum(src_fit, tgt_fit),
         weakest_end(tgt, word_fit.tgt), weakest_end(src, word_fit.src),
         weakest_end(tgt, word_fit.tgt, True), weakest_end(src, word_fit.src, True),
-        _scale_by_root(tgt, tgt_fit), _scale_by_root(src, src_fit), length,
+        tgt_fit * np.sqrt(tgt.lengths), src_fit * np.sqrt(src.lengths), length,
         -weakest_end(tgt, -source_likeness), -weakest_end(tgt, -source_likeness, True),
-        mean(tgt, source_likeness), _copied_share(src, tgt),
-        _order_correlation(tgt, word_fit.tgt, word_fit.src_position),
+        mean(tgt, source_likeness), mean(tgt, (_times_in_source(src, tgt) > 0).astype(np.float64)),
+        np.where(strength > 1e-9, products[0] / np.maximum(strength, 1e-9), 0) * confidence,
         bigram_likeness[1], bigram_likeness[0], bigram_likeness[1] - bigram_likeness[0],
         np.log1p(np.minimum(src.lengths, tgt.lengths)),
     )  # fmt: skip
@@ -139,11 +155,6 @@ def mean(side: TextWords, values: Float64[np.ndarray, " words"]) -> Float64[np.n
     """Means over the words of each text; 0 for a text without words."""
     sums = np.bincount(side.owners, values, len(side.lengths))
     return sums / np.maximum(side.lengths, 1)
-
-
-def _scale_by_root(side: TextWords, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Scale sums over the words of each pair by the root of their number."""
-    return values * np.sqrt(side.lengths)
 
 
 def weakest_end(
@@ -184,31 +195,6 @@ def _times_in_source(src: TextWords, tgt: TextWords) -> Float64[np.ndarray, " wo
         return np.zeros(len(keys[1]))
     places = np.minimum(np.searchsorted(source_keys, keys[1]), len(source_keys) - 1)
     return np.where(source_keys[places] == keys[1], count[places], 0).astype(np.float64)
-
-
-def _copied_share(src: TextWords, tgt: TextWords) -> Float64[np.ndarray, " pairs"]:
-    return mean(tgt, (_times_in_source(src, tgt) > 0).astype(np.float64))
-
-
-def _order_correlation(
-    tgt: TextWords, values: npt.NDArray[np.float64], src_positions: npt.NDArray[np.float64]
-) -> Float64[np.ndarray, " pairs"]:
-    """Correlation of the places of target words and of what they are linked to, by how sure the links are."""
-    weight = np.maximum(values, 0)
-    tgt_positions = (np.arange(len(tgt.ids)) - tgt.starts[tgt.owners]) / np.maximum(
-        tgt.lengths[tgt.owners] - 1, 1
-    )
-    num, owners = len(tgt.lengths), tgt.owners
-    total = np.maximum(np.bincount(owners, weight, num), 1e-9)
-    centred = [
-        x - (np.bincount(owners, weight * x, num) / total)[owners] for x in (tgt_positions, src_positions)
-    ]
-    products = [
-        np.bincount(owners, weight * centred[i] * centred[j], num) for i, j in ((0, 1), (0, 0), (1, 1))
-    ]
-    strength = np.sqrt(np.maximum(products[1] * products[2], 0))
-    confidence = np.sqrt(np.minimum(total, 30) / 30)  # few links say little about an order
-    return np.where(strength > 1e-9, products[0] / np.maximum(strength, 1e-9), 0) * confidence
 
 
 def _bigram_likeness(lexicon: Lexicon, side: int, tokens: TextWords) -> Float64[np.ndarray, " texts"]:

@@ -305,12 +305,8 @@ def fit_words(lexicon: Lexicon, src: TextWords, tgt: TextWords) -> WordFit:
         rows = np.arange(part.start, part.stop)
         parts.append(_fit_chunk(lexicon, src.take(rows), tgt.take(rows)))
     nothing = [WordFit(np.zeros(0), np.zeros(0), np.zeros(0))]
-    return WordFit(
-        *(
-            np.concatenate([getattr(p, name) for p in parts or nothing])
-            for name in ("src", "tgt", "src_position")
-        )
-    )
+    fields = ("src", "tgt", "src_position")
+    return WordFit(*(np.concatenate([getattr(p, name) for p in parts or nothing]) for name in fields))
 
 
 def _fit_chunk(lexicon: Lexicon, src: TextWords, tgt: TextWords) -> WordFit:

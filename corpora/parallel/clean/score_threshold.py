@@ -51,7 +51,9 @@ def find_threshold(scores: Float64[np.ndarray, " scores"]) -> float | None:
         or min(low[0], high[0]) < _LEAST_SHARE
     ):
         return None
-    border = _threshold_between(low, high)
+    # The border is where both groups are as likely.
+    grid = np.linspace(low[1], high[1], 2001)
+    border = float(grid[np.argmax(_log_density(grid, high) >= _log_density(grid, low))])
     return 1 / (1 + math.exp(-border)) if are_shares else border
 
 
@@ -83,9 +85,3 @@ def _fit_two_groups(
         old_likelihood = likelihood
     low_group, high_group = sorted(groups, key=lambda group: group[1])
     return likelihood, low_group, high_group
-
-
-def _threshold_between(low: GaussianGroup, high: GaussianGroup) -> float:
-    """Return the place between the means where both groups are as likely."""
-    grid = np.linspace(low[1], high[1], 2001)
-    return float(grid[np.argmax(_log_density(grid, high) >= _log_density(grid, low))])

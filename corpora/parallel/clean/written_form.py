@@ -91,7 +91,24 @@ class WrittenForms:
 def forms(pairs: pl.DataFrame) -> WrittenForms:
     """Read the form of pairs with the columns ``src`` and ``tgt``."""
     codes = np.stack([_feature_codes(pairs[side]) for side in ("src", "tgt")], axis=1)
-    return WrittenForms(codes, *_piece_shapes(pairs["tgt"]))
+    # The kinds of the words and marks of target sides, without and with the last letters of the words.
+    lists = first_pieces(pairs["tgt"].str.head(_MAX_CHARS), _PIECE, _MAX_PIECES, _MAX_SINGLE)
+    lengths = lists.list.len().to_numpy().astype(np.int64)
+    flat = lists.filter(lists.list.len() > 0).explode()
+    points = np.frombuffer("".join(flat.str.head(1)).encode("utf-32-le"), np.uint32)
+    known, numbers = np.unique(points, return_inverse=True)
+    shapes = (
+        np.array([_character_shape(chr(point)) for point in known], np.uint64)[numbers]
+        if len(known)
+        else points
+    )
+    ends = word_pair_keys(
+        shapes.astype(np.uint64), flat.str.tail(_SUFFIX_CHARS).str.to_lowercase().hash(7).to_numpy()
+    )
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    bordered = starts + np.arange(len(starts))
+    kinds, endings = (np.insert(ids.astype(np.uint64), starts[:-1], _TEXT_BORDER) for ids in (shapes, ends))
+    return WrittenForms(codes, TextWords(kinds, bordered), TextWords(endings, bordered))
 
 
 def _feature_codes(texts: pl.Series) -> Int64[np.ndarray, "texts features"]:
@@ -115,27 +132,6 @@ def _feature_codes(texts: pl.Series) -> Int64[np.ndarray, "texts features"]:
     }
     read = pl.DataFrame({"text": texts.str.head(_MAX_CHARS)}).select(**named)
     return np.minimum(read.to_numpy().reshape(-1, len(FEATURES)), _NUM_COUNTS - 1)
-
-
-def _piece_shapes(texts: pl.Series) -> tuple[TextWords, TextWords]:
-    """Kinds of the words and marks of texts, without and with the last letters of the words."""
-    lists = first_pieces(texts.str.head(_MAX_CHARS), _PIECE, _MAX_PIECES, _MAX_SINGLE)
-    lengths = lists.list.len().to_numpy().astype(np.int64)
-    flat = lists.filter(lists.list.len() > 0).explode()
-    points = np.frombuffer("".join(flat.str.head(1)).encode("utf-32-le"), np.uint32)
-    known, numbers = np.unique(points, return_inverse=True)
-    shapes = (
-        np.array([_character_shape(chr(point)) for point in known], np.uint64)[numbers]
-        if len(known)
-        else points
-    )
-    ends = word_pair_keys(
-        shapes.astype(np.uint64), flat.str.tail(_SUFFIX_CHARS).str.to_lowercase().hash(7).to_numpy()
-    )
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    bordered = starts + np.arange(len(starts))
-    kinds, endings = (np.insert(ids.astype(np.uint64), starts[:-1], _TEXT_BORDER) for ids in (shapes, ends))
-    return TextWords(kinds, bordered), TextWords(endings, bordered)
 
 
 def _character_shape(char: str) -> int:

@@ -186,7 +186,12 @@ class SideLanguage:
         """
         asked = np.arange(len(texts))
         if len(self.trusted_words):
-            asked = np.flatnonzero(~_mostly_trusted(_words(texts), self.trusted_words))
+            lines = _words(texts)
+            lengths = lines.list.len().to_numpy().astype(np.int64)
+            hits = lines.explode().is_in(self.trusted_words.implode()).fill_null(False).to_numpy()
+            starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+            sums = np.add.reduceat(hits.astype(np.int32), starts) if len(hits) else np.zeros(0, np.int32)
+            asked = np.flatnonzero(~((sums >= _MIN_WORDS) & (sums >= _MIN_SHARE * lengths)))
         labels, off = np.zeros(len(texts), "U16"), np.full(len(texts), np.nan)
         labels[asked], off[asked] = self.declared.other_languages(texts.gather(asked).to_list())
         return labels, off
@@ -208,12 +213,3 @@ def _trusted_words(lines: pl.Series, is_right: npt.NDArray[np.bool_]) -> pl.Seri
     counts = table.agg(pl.len().alias("n"), pl.col("right").mean())
     kept = (pl.col("n") >= _MIN_COUNT) & (pl.col("right") >= _MIN_TRUST) & (pl.col("word") != "")
     return counts.filter(kept).sort("n", "word", descending=True).head(_MAX_TRUSTED_WORDS)["word"]
-
-
-def _mostly_trusted(lines: pl.Series, trusted_words: pl.Series) -> npt.NDArray[np.bool_]:
-    """Return which split lines hold mostly trusted words, bool (num_lines,)."""
-    lengths = lines.list.len().to_numpy().astype(np.int64)
-    hits = lines.explode().is_in(trusted_words.implode()).fill_null(False).to_numpy()
-    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    sums = np.add.reduceat(hits.astype(np.int32), starts) if len(hits) else np.zeros(0, np.int32)
-    return (sums >= _MIN_WORDS) & (sums >= _MIN_SHARE * lengths)

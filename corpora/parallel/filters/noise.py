@@ -37,9 +37,8 @@ _SENTENCE_MARKS = "".join(sorted(ALL_ENDS - {*SENTENCE_ENDS["Tibt"]}))
 _SPACE_FOR_STOP = frozenset({"Thai", "Laoo"})
 """Scripts that write a space for the full stop of other scripts."""
 _MIN_SPACED_LETTERS = 6
-_MIN_BESIDE_NUMBERS = (
-    0.3  # smallest share of letters where both sides have the same numbers, which then count as letters
-)
+# Smallest share of letters where both sides have the same numbers, which then count as letters.
+_MIN_BESIDE_NUMBERS = 0.3
 
 
 @PAIR_FILTERS.register("noise")

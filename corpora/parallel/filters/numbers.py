@@ -13,7 +13,6 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from xling.core.languages import Language
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairFilter, first_reason
 
 _URL = r"(?:https?://|www\.)[^\s/)\]>\"']+|[\w.+-]+@[\w-]+\.[\w.]+"
@@ -106,7 +105,7 @@ class Numbers(PairFilter):
         ).with_row_index()
         address = pl.col("src").str.contains(r"://|www\.|@") | pl.col("tgt").str.contains(r"://|www\.|@")
         unlike = to_check.filter(pl.col("a") != pl.col("b"))
-        years = years_between(context.src, context.tgt)
+        years = (*_CALENDARS.get(context.src.base, ()), *_CALENDARS.get(context.tgt.base, ()))
         rows = [
             number
             for number, src, tgt in unlike.select("index", "src", "tgt").iter_rows()
@@ -116,11 +115,6 @@ class Numbers(PairFilter):
         if self.urls:
             tests["url_mismatch"] = address & (_host_names("src") != _host_names("tgt"))
         return first_reason(to_check, tests)
-
-
-def years_between(src: Language, tgt: Language) -> tuple[int, ...]:
-    """Return the differences of two years that may stand for one, in the calendars of two languages."""
-    return (*_CALENDARS.get(src.base, ()), *_CALENDARS.get(tgt.base, ()))
 
 
 def missing(src: str, tgt: str) -> int:
@@ -279,9 +273,5 @@ def _digit_runs(side: str) -> pl.Expr:
 
 def _host_names(side: str) -> pl.Expr:
     urls = pl.col(side).str.to_lowercase().str.extract_all(_URL)
-    return (
-        urls.list.eval(pl.element().str.replace(r"^https?://", "").str.replace(r"^www\.", ""))
-        .list.unique()
-        .list.sort()
-        .list.join(" ")
-    )
+    bare = urls.list.eval(pl.element().str.replace(r"^https?://", "").str.replace(r"^www\.", ""))
+    return bare.list.unique().list.sort().list.join(" ")

@@ -56,7 +56,12 @@ class Overlap(PairFilter):
             if context.heldout:
                 heldout_keys = _heldout_keys(with_time_stamps(context.heldout), self.min_letters)
                 is_heldout = near_duplicate_key(side).is_in(heldout_keys.implode())
-                near_rows = _near_heldout(pairs[side], with_time_stamps(context.heldout), self.min_letters)
+                # Held-out sentences with one word more or less.
+                known, shorter = _heldout_words(with_time_stamps(context.heldout), self.min_letters)
+                words = whole_words(pairs[side])
+                less = (words.lengths >= MIN_WORDS) & np.isin(text_sums(words)[0], shorter)
+                more = words.owners[np.isin(sums_without_each_word(words), known)]
+                near_rows = sorted({*np.flatnonzero(less).tolist(), *more.tolist()})
                 is_heldout |= pl.int_range(pl.len()).is_in(near_rows)
             if self.leaks and self.block:
                 is_heldout |= pl.int_range(pl.len()).is_in(
@@ -102,12 +107,3 @@ def _heldout_words(
     words = whole_words(texts.filter(texts.str.count_matches(r"\p{L}") >= min_letters))
     words = words.take(np.flatnonzero(words.lengths > MIN_WORDS))
     return np.unique(text_sums(words)[0]), np.unique(sums_without_each_word(words))
-
-
-def _near_heldout(texts: pl.Series, files: tuple[StampedPath, ...], min_letters: int) -> list[int]:
-    """Numbers of the texts that are held-out sentences with one word more or less."""
-    known, shorter = _heldout_words(files, min_letters)
-    words = whole_words(texts)
-    less = (words.lengths >= MIN_WORDS) & np.isin(text_sums(words)[0], shorter)
-    more = words.owners[np.isin(sums_without_each_word(words), known)]
-    return sorted({*np.flatnonzero(less).tolist(), *more.tolist()})

@@ -72,19 +72,13 @@ class Script(PairFilter):
                     self.max_foreign / scale * pl.col(side).str.len_chars()
                 ).to_series()
                 # Names that both sides write alike are at home in either.
-                num_foreign = (
-                    _without_names(candidates, side, other)
-                    .to_frame()
-                    .select(_num_foreign(side, lang))
-                    .to_series()
-                )
+                texts = _without_names(candidates, side, other).to_frame()
+                num_foreign = texts.select(_num_foreign(side, lang)).to_series()
                 for row in candidates.filter(num_foreign > allowed)["index"]:
                     reasons[row] = reasons[row] or f"script_{side}"
         for side, lang in context.sides:
-            if lang.script in (
-                "Hans",
-                "Hant",
-            ):  # both have the letters of Chinese, and characters of their own
+            # Both have the letters of Chinese, and characters of their own.
+            if lang.script in ("Hans", "Hant"):
                 for row, text in enumerate(pairs[side]):
                     if not reasons[row] and chinese_form(text) not in ("", lang.script):
                         reasons[row] = f"script_{side}"

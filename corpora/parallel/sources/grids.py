@@ -63,22 +63,12 @@ def _rows_of(grid: Grid, uri: str, names: list[str], context: SourceContext, led
         raise UserError(f"{uri} has one column", "two or more", "name the columns after #")
     # One line a row: white space in a cell is one space in a pair anyway. A mark that no text has keeps quotes alone.
     lines = ("\t".join(" ".join(cell.split()) for cell in row) for row in grid)
-    rows, positions, _ = columns.open_rows(
-        lines,
-        uri,
-        "\t",
-        names,
-        lambda header: guess_columns(tuple(header), (context.src, context.tgt)),
-        (0, 1),
-    )
+    guess = lambda header: guess_columns(tuple(header), (context.src, context.tgt))  # noqa: E731 - binds the languages
+    rows, positions, _ = columns.open_rows(lines, uri, "\t", names, guess, (0, 1))
     for number, row in enumerate(rows):
-        cells = row.cells
-        longest = (
-            max((len(cells[place]) for place in positions[:2] if place < len(cells)), default=0)
-            if cells
-            else 0
-        )
-        if cells is None or max(positions) >= len(cells) or len(cells) > width or longest > MAX_CELL_BYTES:
+        cells = list(row.cells or ())
+        is_whole = max(positions) < len(cells) <= width
+        if not is_whole or max(len(cells[place]) for place in positions[:2]) > MAX_CELL_BYTES:
             drop_row(ledger, "malformed", f"{uri}/{number}", row.text[:1000])
         else:
             src, tgt, *doc = (cells[place] for place in positions)

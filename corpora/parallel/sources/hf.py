@@ -64,8 +64,9 @@ class HuggingFace(PairReader):
                 yield from _read_aligned(dataset, split or dataset.split, context, uri)
                 return
             # English stands last in WMT's names and first, alphabetically, in those of OPUS-100: both are tried.
-            a, b = sorted((context.src.base, context.tgt.base))
-            names = [config] if config or not dataset.config else _names_in_both_orders(dataset.config, a, b)
+            both, names = sorted((context.src.base, context.tgt.base)), [config]
+            if dataset.config and not config:
+                names = [dataset.config.format(a=a, b=b) for a, b in (both, reversed(both))]
             for number, record in enumerate(_load_rows(dataset.path, names, split or dataset.split, uri)):
                 if row := from_record(record, [], context):
                     yield row
@@ -75,18 +76,10 @@ class HuggingFace(PairReader):
         return [PairSource(uri, (), rows, dataset.licence)]
 
 
-def _names_in_both_orders(config: str, a: str, b: str) -> list[str]:
-    return [config.format(a=a, b=b), config.format(a=b, b=a)]
-
-
 def _read_aligned(dataset: _KnownDataset, split: str, context: SourceContext, uri: str) -> Iterator[Row]:
     """Yield rows of two single-language configurations with equal numbering."""
-    sides = [
-        _load_rows(
-            dataset.path, [dataset.config.format(lang=_language_code(lang, dataset.scheme, uri))], split, uri
-        )
-        for lang in (context.src, context.tgt)
-    ]
+    codes = [_language_code(lang, dataset.scheme, uri) for lang in (context.src, context.tgt)]
+    sides = [_load_rows(dataset.path, [dataset.config.format(lang=code)], split, uri) for code in codes]
     for number, (src_text, tgt_text) in enumerate(zip_longest(*sides)):
         if src_text is None or tgt_text is None:
             raise UserError(

@@ -16,7 +16,6 @@ import numpy as np
 from xling.core.errors import UserError
 from xling.corpora.parallel.wordalign import model1, symmetrise
 from xling.corpora.parallel.wordalign.gibbs import Sampler
-from xling.corpora.parallel.wordalign.model1 import EncodedSentences, Longs
 from xling.corpora.parallel.wordalign.symmetrise import Link
 
 if TYPE_CHECKING:
@@ -118,7 +117,9 @@ def align_direction(
         start: number of the first pair in the bitext, likewise.
     """
     src_words, tgt_words = model1.encode(src), model1.encode(tgt)
-    rows = _alignable_rows(src_words, tgt_words, settings.max_length)
+    shortest = np.minimum(src_words.lengths, tgt_words.lengths)
+    longest = np.maximum(src_words.lengths, tgt_words.lengths)
+    rows = np.flatnonzero((shortest > 0) & (longest <= settings.max_length))
     flat_links = np.full(len(tgt_words.ids), -1, dtype=np.int32)
     if len(rows):
         lexicon = model1.Lexicon(src_words, tgt_words, rows)
@@ -137,9 +138,3 @@ def align_direction(
             places = np.arange(len(best))[:, None] + tgt_words.starts[batch.rows][None]
             flat_links[places[batch.is_word]] = best[batch.is_word]
     return np.split(flat_links, tgt_words.starts[1:-1]) if len(tgt) else []
-
-
-def _alignable_rows(src_words: EncodedSentences, tgt_words: EncodedSentences, max_length: int) -> Longs:
-    shortest = np.minimum(src_words.lengths, tgt_words.lengths)
-    longest = np.maximum(src_words.lengths, tgt_words.lengths)
-    return np.flatnonzero((shortest > 0) & (longest <= max_length))

@@ -88,7 +88,12 @@ class Sampler:
             word_weights, null_weights = self._emissions(batch, src_positions)
             fertility_weights = self._fertility_ratios(batch, fertility)
             self._add_counts(batch, src_positions, fertility, -1)
-            jump_table = transition_matrix(weights, batch.src.shape[1])
+            # Jump weights (I + 1, I + 1): row = position before from -1, column = position, last column 1 = none.
+            length = batch.src.shape[1]
+            width = np.arange(length)[None] - np.arange(-1, length)[:, None]
+            moves = weights[np.clip(width, -_MAX_JUMP, _MAX_JUMP) + _MAX_JUMP] + 1e-6
+            moves /= moves.sum(axis=1, keepdims=True)
+            jump_table = np.concatenate([moves, np.ones((length + 1, 1))], axis=1).astype(np.float32)
             total = self.probability_sums[position] if averaging else None
             draw_links(
                 src_positions,
@@ -187,16 +192,6 @@ def draw_links(
         src_positions[j] = drawn
         fertility[rows, drawn] += 1
         previous = np.where(drawn >= 0, drawn + 1, previous)
-
-
-def transition_matrix(
-    weights: Float64[np.ndarray, " jumps"], length: int
-) -> Float32[np.ndarray, " {length}+1 {length}+1"]:
-    """Jump weights (I + 1, I + 1): row = position before from -1, column = position, last column 1 = none."""
-    width = np.arange(length)[None] - np.arange(-1, length)[:, None]
-    moves = weights[np.clip(width, -_MAX_JUMP, _MAX_JUMP) + _MAX_JUMP] + 1e-6
-    moves /= moves.sum(axis=1, keepdims=True)
-    return np.concatenate([moves, np.ones((length + 1, 1))], axis=1).astype(np.float32)
 
 
 def fertilities(

@@ -212,7 +212,12 @@ def _publish(cfg: AlignConfig) -> Answer:
         for path, lang in zip(cfg.files, cfg.langs, strict=True):
             raw = "".join(line + "\n" for line in corpus_reader.read_lines(path))
             (artifact.path / f"{RAW_TEXT_PREFIX}.{lang}").write_text(raw, encoding="utf-8")
-        _write_scores(cfg, artifact.path)
+        # For each pair the belief that its sides say the same, and the tables that give it; none for very few.
+        pairs = pl.DataFrame(list(_read_pairs(cfg)), {"src": pl.String, "tgt": pl.String}, orient="row")
+        if trained := judge.train(pairs):
+            trained.save(artifact.path / JUDGE_FILE)
+            believed = "".join(f"{belief:.4f}\n" for belief in judge.clean_probability(trained.odds(pairs)))
+            (artifact.path / SCORES_FILE).write_text(believed, encoding="utf-8")
         artifact.counts |= {
             "pairs": len(links),
             "pairs_without_links": sum(not row for row in links),
@@ -221,15 +226,6 @@ def _publish(cfg: AlignConfig) -> Answer:
         }
     shutil.rmtree(cfg.workspace().root.parent, ignore_errors=True)
     return _make_answer(out)
-
-
-def _write_scores(cfg: AlignConfig, out: Path) -> None:
-    """For each pair the belief that its sides say the same, and the tables that give it; none for very few pairs."""
-    pairs = pl.DataFrame(list(_read_pairs(cfg)), {"src": pl.String, "tgt": pl.String}, orient="row")
-    if trained := judge.train(pairs):
-        trained.save(out / JUDGE_FILE)
-        believed = "".join(f"{belief:.4f}\n" for belief in judge.clean_probability(trained.odds(pairs)))
-        (out / SCORES_FILE).write_text(believed, encoding="utf-8")
 
 
 def _make_answer(out: Path, text: str = "") -> Answer:

@@ -1,4 +1,4 @@
-"""Grammars, one per language, behind ``render(meaning) -> list[Token]``."""
+"""Grammars, one per language, behind ``clause(meaning) -> Phrase``."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Callable
 from xling.core.errors import unknown
 from xling.corpora.toyworld.grammar import de, en, es, fr, ru, sw, tr
 from xling.corpora.toyworld.meaning import Meaning
-from xling.corpora.toyworld.tokens import Token
+from xling.corpora.toyworld.tokens import Phrase, Token, sentence
 
-_RENDER: dict[str, Callable[[Meaning], list[Token]]] = {
-    "en": en.render,
-    "de": de.render,
-    "fr": fr.render,
-    "es": es.render,
-    "sw": sw.render,
-    "tr": tr.render,
-    "ru": ru.render,
+_CLAUSES: dict[str, Callable[[Meaning], Phrase]] = {
+    "en": en.clause,
+    "de": de.clause,
+    "fr": fr.clause,
+    "es": es.clause,
+    "sw": sw.clause,
+    "tr": tr.clause,
+    "ru": ru.clause,
 }
-LANGS: tuple[str, ...] = tuple(_RENDER)
+LANGS: tuple[str, ...] = tuple(_CLAUSES)
 
 
 def render(lang: str, meaning: Meaning) -> list[Token]:
@@ -27,6 +27,6 @@ def render(lang: str, meaning: Meaning) -> list[Token]:
     Raises:
         UserError: ``lang`` is not one of `LANGS`.
     """
-    if lang not in _RENDER:
+    if lang not in _CLAUSES:
         raise unknown("toyworld language", lang, LANGS)
-    return _RENDER[lang](meaning)
+    return sentence(_CLAUSES[lang](meaning), tr.upper if lang == "tr" else str.upper)

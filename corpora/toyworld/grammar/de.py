@@ -6,25 +6,12 @@ from functools import lru_cache, partial
 
 from xling.corpora.toyworld.lexicon import load
 from xling.corpora.toyworld.meaning import Meaning, Place, Things
-from xling.corpora.toyworld.tokens import (
-    Phrase,
-    Token,
-    entity_phrase,
-    join_phrases,
-    sentence,
-    time_phrase,
-    words,
-)
+from xling.corpora.toyworld.tokens import Phrase, entity_phrase, join_phrases, time_phrase, words
 
 LEXICON = load("de")
 _render_entity = lru_cache(maxsize=1 << 14)(partial(entity_phrase, LEXICON))
 # Accusative singular: article after "ein"/"kein", ending of the adjective after it.
 _ACCUSATIVE = {"m": ("en", "en"), "f": ("e", "e"), "n": ("", "es")}
-
-
-def render(meaning: Meaning) -> list[Token]:
-    """Express ``meaning`` as a German sentence."""
-    return sentence(_main_clause(meaning))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -80,7 +67,8 @@ def _render_object(m: Meaning) -> Phrase:
     return _render_entity(m.other) if m.verb in ("meet", "acquire", "beat") else ()
 
 
-def _main_clause(m: Meaning) -> Phrase:
+def clause(m: Meaning) -> Phrase:
+    """Express a meaning as a German sentence, without its capital and full stop."""
     if m.said:
         return join_phrases(_render_entity(m.agent), "hat gesagt , dass", _subordinate_clause(m.said))
     time = time_phrase(LEXICON["time"], m.time)

@@ -6,24 +6,11 @@ from functools import lru_cache, partial
 
 from xling.corpora.toyworld.lexicon import load
 from xling.corpora.toyworld.meaning import Meaning, Place, Things
-from xling.corpora.toyworld.tokens import (
-    Phrase,
-    Token,
-    entity_phrase,
-    join_phrases,
-    sentence,
-    time_phrase,
-    words,
-)
+from xling.corpora.toyworld.tokens import Phrase, entity_phrase, join_phrases, time_phrase, words
 
 LEXICON = load("en")
 _render_entity = lru_cache(maxsize=1 << 14)(partial(entity_phrase, LEXICON))
 _PRESENT = ("live", "own", "work")
-
-
-def render(meaning: Meaning) -> list[Token]:
-    """Express ``meaning`` as an English sentence."""
-    return sentence(_render_clause(meaning))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -52,13 +39,14 @@ def _render_verb(m: Meaning) -> str:
     return verb["past"]
 
 
-def _render_clause(m: Meaning) -> Phrase:
+def clause(m: Meaning) -> Phrase:
+    """Express a meaning as an English sentence, without its capital and full stop."""
     time = time_phrase(LEXICON["time"], m.time)
     return join_phrases(
         f"{time} ," if m.front else "",
         _render_entity(m.agent),
         _render_verb(m),
-        _render_clause(m.said) if m.said else "",
+        clause(m.said) if m.said else "",
         "for" if m.verb == "work" else "",
         _render_things(m.things),
         _render_entity(m.other) if m.other else "",

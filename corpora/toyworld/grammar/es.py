@@ -6,24 +6,10 @@ from functools import lru_cache, partial
 
 from xling.corpora.toyworld.lexicon import WORLD, load
 from xling.corpora.toyworld.meaning import Meaning, Person, Place, Things
-from xling.corpora.toyworld.tokens import (
-    Phrase,
-    Token,
-    entity_phrase,
-    join_phrases,
-    name,
-    sentence,
-    time_phrase,
-    words,
-)
+from xling.corpora.toyworld.tokens import Phrase, entity_phrase, join_phrases, name, time_phrase, words
 
 LEXICON = load("es")
 _render_entity = lru_cache(maxsize=1 << 14)(partial(entity_phrase, LEXICON))
-
-
-def render(meaning: Meaning) -> list[Token]:
-    """Express ``meaning`` as a Spanish sentence."""
-    return sentence(_render_clause(meaning))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -49,13 +35,14 @@ def _render_verb(m: Meaning) -> str:
     return f"{negation}es {LEXICON['comparative'][m.verb]['f' if is_feminine else 'm']} que"
 
 
-def _render_clause(m: Meaning) -> Phrase:
+def clause(m: Meaning) -> Phrase:
+    """Express a meaning as a Spanish sentence, without its capital and full stop."""
     time = time_phrase(LEXICON["time"], m.time)
     return join_phrases(
         f"{time} ," if m.front else "",
         _render_entity(m.agent),
         _render_verb(m),
-        _render_clause(m.said) if m.said else "",
+        clause(m.said) if m.said else "",
         "para" if m.verb == "work" else "",
         _render_things(m.things, m.negated),
         _render_entity(m.other) if m.other else "",

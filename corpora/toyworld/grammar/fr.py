@@ -6,24 +6,10 @@ from functools import lru_cache
 
 from xling.corpora.toyworld.lexicon import WORLD, load
 from xling.corpora.toyworld.meaning import Entity, Meaning, Org, Person, Place, Role, Things
-from xling.corpora.toyworld.tokens import (
-    Phrase,
-    Token,
-    entity_phrase,
-    join_phrases,
-    name,
-    sentence,
-    time_phrase,
-    words,
-)
+from xling.corpora.toyworld.tokens import Phrase, entity_phrase, join_phrases, name, time_phrase, words
 
 LEXICON = load("fr")
 _VOWELS = frozenset("aeiouâàéèêëîïôöûùüAEIOUÂÀÉÈÊËÎÏÔÖÛÙÜ")
-
-
-def render(meaning: Meaning) -> list[Token]:
-    """Express ``meaning`` as a French sentence."""
-    return sentence(_render_clause(meaning))
 
 
 def _elide(word: str, phrase: Phrase) -> Phrase:
@@ -123,14 +109,15 @@ def _render_verb(m: Meaning, is_reported: bool) -> Phrase:
     return join_phrases(finite, end)
 
 
-def _render_clause(m: Meaning, is_reported: bool = False) -> Phrase:
+def clause(m: Meaning, is_reported: bool = False) -> Phrase:
+    """Express a meaning as a French sentence, without its capital and full stop."""
     time = time_phrase(LEXICON["time"], m.time)
     other = _render_entity(m.other) if m.other else ()
     return join_phrases(
         f"{time} ," if m.front else "",
         _render_entity(m.agent),
         _render_verb(m, is_reported),
-        _elide("que", _render_clause(m.said, is_reported=True)) if m.said else "",
+        _elide("que", clause(m.said, is_reported=True)) if m.said else "",
         "pour" if m.verb == "work" else "",
         _render_things(m.things, m.negated),
         _elide("que", other) if m.verb in LEXICON["comparative"] else other,

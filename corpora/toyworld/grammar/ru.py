@@ -6,16 +6,11 @@ from functools import lru_cache
 
 from xling.corpora.toyworld.lexicon import WORLD, load
 from xling.corpora.toyworld.meaning import Entity, Meaning, Org, Person, Place, Role, Things
-from xling.corpora.toyworld.tokens import Phrase, Token, join_phrases, name, sentence, time_phrase, words
+from xling.corpora.toyworld.tokens import Phrase, join_phrases, name, time_phrase, words
 
 LEXICON = load("ru")
 _VOWELS = "аеёиоуыэюя"
 _HUSHERS = "гкхжшчщ"
-
-
-def render(meaning: Meaning) -> list[Token]:
-    """Express ``meaning`` as a Russian sentence."""
-    return sentence(_render_clause(meaning))
 
 
 def decline(form: str, case: str, stem: str = "", animate: bool = False) -> str:
@@ -182,7 +177,7 @@ def _clause_core(m: Meaning) -> Phrase:
             )
         case "say":
             assert m.said is not None
-            return join_phrases(_render_entity(agent), _render_verb(m), ", что", _render_clause(m.said))
+            return join_phrases(_render_entity(agent), _render_verb(m), ", что", clause(m.said))
         case "acquire" | "beat":
             return join_phrases(
                 _render_entity(agent), _render_verb(m), _render_entity(m.other, "acc"), m.score
@@ -190,7 +185,8 @@ def _clause_core(m: Meaning) -> Phrase:
     return join_phrases(_render_entity(agent), _render_verb(m), _render_things(m.things, "acc"))
 
 
-def _render_clause(m: Meaning) -> Phrase:
+def clause(m: Meaning) -> Phrase:
+    """Express a meaning as a Russian sentence, without its capital and full stop."""
     time = time_phrase(LEXICON["time"], m.time)
     place: Phrase = ()
     if m.source:

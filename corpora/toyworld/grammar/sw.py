@@ -6,25 +6,12 @@ from functools import lru_cache, partial
 
 from xling.corpora.toyworld.lexicon import WORLD, load
 from xling.corpora.toyworld.meaning import Entity, Meaning, Org, Person, Place, Role, Things
-from xling.corpora.toyworld.tokens import (
-    Phrase,
-    Token,
-    entity_phrase,
-    join_phrases,
-    sentence,
-    time_phrase,
-    words,
-)
+from xling.corpora.toyworld.tokens import Phrase, entity_phrase, join_phrases, time_phrase, words
 
 LEXICON = load("sw")
 _render_entity = lru_cache(maxsize=1 << 14)(partial(entity_phrase, LEXICON))
 # Subject prefixes: affirmative, negative. People class 1, universities (chuo) class 7, the rest class 9.
 _VERB_PREFIXES = {1: ("a", "ha"), 7: ("ki", "haki"), 9: ("i", "hai")}
-
-
-def render(meaning: Meaning) -> list[Token]:
-    """Express ``meaning`` as a Swahili sentence."""
-    return sentence(_render_clause(meaning))
 
 
 @lru_cache(maxsize=1 << 10)
@@ -83,7 +70,8 @@ def _render_subject(m: Meaning) -> Phrase:
     return _render_entity(m.agent)
 
 
-def _render_clause(m: Meaning) -> Phrase:
+def clause(m: Meaning) -> Phrase:
+    """Express a meaning as a Swahili sentence, without its capital and full stop."""
     time = time_phrase(LEXICON["time"], m.time)
     place: Phrase = _render_place_in(m.place) if m.place else ()
     if m.source:
@@ -94,7 +82,7 @@ def _render_clause(m: Meaning) -> Phrase:
         f"{time} ," if m.front else "",
         _render_subject(m),
         _render_verb(m),
-        _render_clause(m.said) if m.said else "",
+        clause(m.said) if m.said else "",
         _render_things(m.things),
         "kampuni ya" if m.verb == "acquire" and isinstance(m.other, Org) and not m.other.generic else "",
         _render_entity(m.other) if m.other else "",

@@ -6,16 +6,7 @@ from functools import lru_cache
 
 from xling.corpora.toyworld.lexicon import load
 from xling.corpora.toyworld.meaning import Entity, Meaning, Org, Person, Place, Role, Things
-from xling.corpora.toyworld.tokens import (
-    Phrase,
-    Token,
-    join_phrases,
-    name,
-    sentence,
-    shown_name,
-    time_phrase,
-    words,
-)
+from xling.corpora.toyworld.tokens import Phrase, join_phrases, name, shown_name, time_phrase, words
 
 LEXICON = load("tr")
 _VOWELS = "aeıioöuü"
@@ -23,17 +14,9 @@ _VOICELESS = "fstkçşhpx"
 _FOUR_WAY = {"a": "ı", "ı": "ı", "e": "i", "i": "i", "o": "u", "u": "u", "ö": "ü", "ü": "ü"}
 
 
-def render(meaning: Meaning) -> list[Token]:
-    """Express ``meaning`` as a Turkish sentence."""
-    return sentence(_render_clause(meaning), _upper)
-
-
-def _upper(letter: str) -> str:
+def upper(letter: str) -> str:
+    """Return the capital of a letter: İ for i."""
     return "İ" if letter == "i" else letter.upper()
-
-
-def _lower(text: str) -> str:
-    return text.replace("I", "ı").replace("İ", "i").lower()
 
 
 def suffix(word: str, case: str, possessed: bool = False) -> str:
@@ -44,7 +27,7 @@ def suffix(word: str, case: str, possessed: bool = False) -> str:
         case: the case.
         possessed: whether the word ends in the third person possessive, which takes the buffer n.
     """
-    lower_word = _lower(word)
+    lower_word = word.replace("I", "ı").replace("İ", "i").lower()
     last = next((letter for letter in reversed(lower_word) if letter in _VOWELS), "e")
     two_way_vowel = "a" if last in "aıou" else "e"
     four_way_vowel = _FOUR_WAY[last]
@@ -106,12 +89,6 @@ def _render_things(things: Things | None, is_owned: bool, negated: bool) -> Phra
     return words(f"{'en az' if things.at_least else ''} {number} {adjective} {noun}")
 
 
-def _nominal_predicate(past: str) -> str:
-    """Return the object participle of a past form: aldı -> aldığını, gördü -> gördüğünü."""
-    vowel = past[-1]
-    return f"{past}ğ{vowel}n{vowel}"
-
-
 def _render_predicate(m: Meaning, is_subordinate: bool) -> str:
     negation = m.negated
     if m.verb == "own":
@@ -126,7 +103,9 @@ def _render_predicate(m: Meaning, is_subordinate: bool) -> str:
     verb = LEXICON["verb"][m.verb]
     past = verb["negative" if negation else "past"]
     if is_subordinate:
-        return _nominal_predicate(past)
+        # The object participle: aldı -> aldığını, gördü -> gördüğünü.
+        vowel = past[-1]
+        return f"{past}ğ{vowel}n{vowel}"
     return verb["negative_present" if negation else "present"] or past
 
 
@@ -151,9 +130,10 @@ def _clause_middle(m: Meaning) -> Phrase:
     return join_phrases(place, _render_things(m.things, False, m.negated))
 
 
-def _render_clause(m: Meaning, is_subordinate: bool = False) -> Phrase:
+def clause(m: Meaning, is_subordinate: bool = False) -> Phrase:
+    """Express a meaning as a Turkish sentence, without its capital and full stop."""
     if m.said:
-        return join_phrases(_render_entity(m.agent), ",", _render_clause(m.said, True), "söyledi")
+        return join_phrases(_render_entity(m.agent), ",", clause(m.said, True), "söyledi")
     time = time_phrase(LEXICON["time"], m.time)
     subject = _render_entity(m.agent, "gen" if is_subordinate or m.verb == "own" else "")
     comma = "," if m.verb in LEXICON["comparative"] and not is_subordinate else ""

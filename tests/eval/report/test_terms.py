@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from xling.eval.report import terms
+from xling.eval.report import stage
 
 
 def test_the_terms_of_a_page() -> None:
-    shown = terms.glossary(
+    shown = stage.glossary(
         "<style>.seed{}</style><p title=nats>transfer gap over 3 seeds; controls: majority</p>"
     )
     assert re.findall("<dt>(.*?)</dt>", shown) == ["control", "transfer gap", "seed"]
-    assert terms.glossary("<p>resourceful</p>") == ""
+    assert stage.glossary("<p>resourceful</p>") == ""

@@ -21,7 +21,7 @@ from xling.eval.report import stage
 from xling.eval.rows.protocols import PROTOCOLS
 from xling.eval.rows.suite import Suite, data_digest, suites
 from xling.eval.run import evaluation
-from xling.eval.run.jobs import planned_jobs
+from xling.eval.run.evaluation import planned_jobs
 from xling.eval.run.plan import EvalPlan, Target
 from xling.eval.run.settings import EvalConfig
 from xling.eval.scores import predictions, score_file

@@ -14,7 +14,7 @@ from xling.core.errors import UserError
 from xling.eval.report import stage
 from xling.eval.scores import score_file
 from xling.eval.scores.score_file import FORMAT, Score, read_scores
-from xling.eval.tables import render, score_table, sizes
+from xling.eval.tables import render, score_table
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -87,10 +87,10 @@ def test_the_arithmetic_by_hand() -> None:
 
 
 def test_correlation_with_corpus_size_has_ties_at_mean_rank() -> None:
-    assert sizes.spearman([1, 2, 3, 4], [10, 20, 30, 40]) == pytest.approx(1)
-    assert sizes.spearman([4, 3, 2, 1], [10, 20, 30, 40]) == pytest.approx(-1)
-    assert sizes.spearman([1, 2, 2, 3], [1, 2, 3, 4]) == pytest.approx(0.9486832980505138)
-    assert sizes.spearman([1, 1, 1], [1, 2, 3]) == 0
+    assert score_table.spearman([1, 2, 3, 4], [10, 20, 30, 40]) == pytest.approx(1)
+    assert score_table.spearman([4, 3, 2, 1], [10, 20, 30, 40]) == pytest.approx(-1)
+    assert score_table.spearman([1, 2, 2, 3], [1, 2, 3, 4]) == pytest.approx(0.9486832980505138)
+    assert score_table.spearman([1, 1, 1], [1, 2, 3]) == 0
     amounts = {lang: float(i) for i, lang in enumerate(["de", "sw", "tr", "fr"])}
     more = [
         *scores(),
@@ -148,10 +148,10 @@ def test_bad_input() -> None:
 def test_sizes_are_read(tmp_path: Path) -> None:
     path = tmp_path / "sizes.tsv"
     path.write_text("sw\t10\neng\t200.5\n")
-    assert sizes.read_sizes(path) == {"sw": 10.0, "en": 200.5}
+    assert score_table.read_sizes(path) == {"sw": 10.0, "en": 200.5}
     path.write_text("sw\t10\nde\tmany\n")
     with pytest.raises(UserError, match=r"sizes\.tsv:2: 'de\\tmany'"):
-        sizes.read_sizes(path)
+        score_table.read_sizes(path)
 
 
 def test_scores_file_round_trip_and_mistakes(tmp_path: Path) -> None:
