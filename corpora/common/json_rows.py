@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 from xling.text.document import Ledger
 
+_DECODER = json.JSONDecoder(strict=False)
 COMMA_NOTE = "JSON rows with a comma at their end, read without it"
+JOINED_NOTE = "JSON rows on the line of another one, whose line end is missing"
 ARRAY_NOTE = "JSON rows with a mark of an array or a separator at them, read without it"
 
 
@@ -29,6 +32,22 @@ def read_json(line: str | bytes, ledger: Ledger) -> Any:
     return None
 
 
+def read_values(line: str | bytes, ledger: Ledger) -> list[Any]:
+    """Return the value in a line of JSON, None for damage; all objects of a line where line ends are missing."""
+    if (value := read_json(line, ledger)) is not None:
+        return [value]
+    values, text, place = list[Any](), "", 0
+    with suppress(ValueError, RecursionError):
+        text = (line if isinstance(line, str) else line.decode("utf-8")).strip()
+        while text.startswith("{", place):
+            value, place = _DECODER.raw_decode(text, place)
+            values.append(value)
+            place += text.startswith(" ", place)
+    if len(values) > 1:
+        ledger.count_event(JOINED_NOTE, len(values) - 1)
+    return values if values and place == len(text) else [*values, None]
+
+
 def is_array_mark(line: str | bytes) -> bool:
     """Return whether a line holds only the begin or the end of an array."""
     return line.strip() in ("[", "]", b"[", b"]", b"],")
@@ -36,6 +55,6 @@ def is_array_mark(line: str | bytes) -> bool:
 
 def _parsed(line: str | bytes) -> Any:
     try:
-        return json.loads(line)
+        return json.loads(line, strict=False)  # a tab or a line feed in a text is no damage
     except (ValueError, RecursionError):  # a number of too many digits is a ValueError
         return None

@@ -29,15 +29,13 @@ class _Delimited(LocalFiles):
         raw_lines = read_lines(self.context.local(shard), ledger, lang=self.context.one_lang)
         lines = (decode(line, ledger).removeprefix("\ufeff") for line in raw_lines)
         uri = f"{self.uri.partition(':')[0]}:{shard.location}"
-        rows, (place, *_), width = columns.open_rows(
-            lines, uri, self.delimiter, [self.field] if self.field else [], self._guess, ()
-        )
-        for number, row in enumerate(rows):
+        names = [self.field] if self.field else []
+        for number, row in enumerate(columns.open_rows(lines, uri, self.delimiter, names, self._guess, ())):
             name = f"{shard.name}/{number}"
-            if row.cells is None or not place < len(row.cells) <= width:
+            if row.cells is None:
                 count_refused(name, shard.source, "malformed row", ledger)
                 continue
-            text = running_text(row.cells[place], ledger)
+            text = running_text(row.cells[0], ledger)
             if doc := admit(Document(name, text, source=shard.source), ledger):
                 yield doc
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from xling.corpora.sources.warc import MAX_PAGE_BYTES, html_text
 from xling.corpora.sources.webpage import REASONS
 from xling.corpora.sources.whole_file import WholeFiles
 from xling.text.document import Ledger
+from xling.text.files.compressed import DAMAGE_ERRORS, read_whole_chunks
 
 _ENDINGS = (".html", ".htm", ".xhtml")
 
@@ -46,8 +48,12 @@ class Html(WholeFiles):
 
     def texts(self, path: Path, ledger: Ledger) -> Iterator[tuple[str, str]]:
         """Yield the text of the page; the charset is its own, or a guess from the bytes."""
-        with path.open("rb") as file:
-            page = file.read(MAX_PAGE_BYTES + 1)
+        page = b""
+        with suppress(EOFError, *DAMAGE_ERRORS):  # of a page that is cut off the beginning is read, as browsers do
+            for chunk in read_whole_chunks(path):
+                page += chunk
+                if len(page) > MAX_PAGE_BYTES:
+                    break
         if len(page) > MAX_PAGE_BYTES:
             yield "", "page over 16 MiB"
         else:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from xling.corpora.common.json_rows import is_array_mark, read_json
+from xling.corpora.common.json_rows import is_array_mark, read_values
 from xling.corpora.common.parquet_rows import LongCell
 from xling.corpora.common.shards import FORM
 from xling.corpora.sources.source import SOURCES, STAGE, LocalFiles, Shard, admit, declared_lang, running_text
@@ -37,9 +37,10 @@ class Jsonl(LocalFiles):
         ):
             if not line.strip() or is_array_mark(line):
                 continue
-            row = read_json(line, ledger)
-            if kept := from_row(row, f"{shard.name}/{number}", shard.source, ledger, self.field):
-                yield kept
+            for place, row in enumerate(read_values(line, ledger)):
+                name = f"{shard.name}/{number}" + (f".{place}" if place else "")
+                if kept := from_row(row, name, shard.source, ledger, self.field):
+                    yield kept
 
 
 def from_row(row: Any, name: str, source: str, ledger: Ledger, field: str = "") -> Document | None:

@@ -294,24 +294,8 @@ def _with_schemes(uri: str, pattern: str) -> str:
 
 _HEAD_LINES = 1000
 _ENDINGS = (
-    ".gz",
-    ".xz",
-    ".zst",
-    ".bz2",
-    ".wet",
-    ".warc",
-    ".txt",
-    ".jsonl",
-    ".json",
-    ".xml",
-    ".parquet",
-    ".csv",
-    ".tsv",
-    ".docx",
-    ".odt",
-    ".epub",
-    ".html",
-    ".eaf",
+    *(".gz", ".xz", ".zst", ".bz2", ".wet", ".warc", ".txt", ".jsonl", ".json", ".xml"),
+    *(".parquet", ".csv", ".tsv", ".docx", ".odt", ".epub", ".html", ".eaf"),
 )
 
 

@@ -41,6 +41,7 @@ _MIN_CUES = 5  # of subtitles, and rows of a table
 _SHORT_BLOCK = 300
 _MAX_SHARE_ENDED = 0.6
 _CALLED_TABLE = re.compile(r"\.(?:csv|tsv)(?:\.\w+)?$", re.IGNORECASE)
+_DOC = re.compile(r"<doc\b.*>|</doc>")
 _TIMES = re.compile(r"(?:\d+:)?\d+:\d\d[.,]\d+ +--> +(?:\d+:)?\d+:\d\d[.,]\d+.*")
 
 
@@ -65,6 +66,9 @@ def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Docume
     if sum(map(_is_times, head)) >= _MIN_CUES:
         lines = join_sentences(_without_times(itertools.chain(head, lines), ledger))
         head = list(_head(lines))
+    if any(map(_DOC.fullmatch, head)):  # of WikiExtractor and others: these lines alone end a document
+        lines = ("" if _DOC.fullmatch(line) else line for line in itertools.chain(head, lines) if line)
+        head = list(_head(lines))
     texts = [line for line in head if line]
     if _is_table(shard.location, texts):
         ledger.count_event(TABLE_NOTE)
@@ -88,7 +92,7 @@ def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Docume
 
 def _is_table(name: str, texts: list[str]) -> bool:
     """Return whether a file is called a table, or has the same number of tabs, at least one, on all lines."""
-    num_tabs = {line.count("\t") for line in texts}
+    num_tabs = {line.strip().count("\t") for line in texts}
     return bool(_CALLED_TABLE.search(name)) or (
         len(texts) >= _MIN_CUES and len(num_tabs) == 1 and num_tabs != {0}
     )

@@ -136,12 +136,17 @@ def _unchunk(body: bytes) -> bytes:
         position = end + 2 + length + 2
 
 
+# What browsers read under a name that has fewer characters in Python.
+_WIDER = {"shift_jis": "cp932", "euc_kr": "cp949", "gbk": "gb18030", "big5": "big5hkscs", "iso8859-11": "cp874"}
+
+
 def html_text(page: bytes, parameters: str, ledger: Ledger) -> str:
     """Decode a page; ``parameters`` are those of its content type, "" where nobody states any."""
     stated = parameters.lower().partition("charset=")[2].strip("\"' ;")
     if stated:
         try:
-            return page.decode(map_encoding_to_html5(stated) or stated)
+            codec = map_encoding_to_html5(stated) or stated
+            return page.decode(_WIDER.get(codec, codec))
         except (LookupError, UnicodeDecodeError, ValueError):
             ledger.count_event("page not in the charset its server states")
     text = page.decode("utf-8", "replace")
@@ -151,4 +156,4 @@ def html_text(page: bytes, parameters: str, ledger: Ledger) -> str:
     guessed = unmarked_utf(page[:_HEAD_BYTES]) or detect_encoding(
         page, html5_compatible=True, from_html_meta=True
     )
-    return str(bytes_to_str(page, guessed or "utf-8"))
+    return str(bytes_to_str(page, _WIDER.get(guessed, guessed or "utf-8")))

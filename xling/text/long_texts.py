@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 SENTENCE_ENDS = ".!?…。！？．｡؟۔।॥՜՞։܀܁܂።፡፧፨᙮၊။។៕᠃᠉⁇⁈⁉᪨᪩᰻᰼᱾᱿꓿꘎꘏꛳꛷꡶꡷꣎꣏"
 """Of the world's scripts: Unicode's property Sentence_Terminal, and the ellipsis."""
-CLOSING = "\"'”’»›)]）］」』】〉》“‘"
+CLOSING = "\"'”’»›)]）］」』】〉》“‘\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """Marks that may follow the end of a sentence."""
 LIST_LINES = 50
 """Lines from which a text without blank lines may be a list of sentences."""
@@ -36,6 +36,7 @@ def split_line(line: str) -> list[str]:
 
     Lines that look blank are empty, and so is one between two pages.
     """
+    line = line.replace("<|endoftext|>", "\f")  # what ends a document in the files of language models
     return ["" if _BLANK.fullmatch(part) else part for part in line.translate(_BREAKS).split("\n")]
 
 
