@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import chain, islice
 
 from xling.core.errors import UserError, nearest
@@ -27,7 +26,7 @@ _SENTENCE_ENDS = tuple(".!?…。！？।؟።։။៕")
 _MAX_NAME_CHARS, _MAX_NAME_WORDS = 30, 3
 _MIN_ROWS, _MAX_NAME_SHARE = 4, 0.05
 MAX_ABOVE = 20  # lines above the names of the columns: a title, comments
-_ERRORS = frozenset("#N/A #NAME? #REF! #VALUE! #DIV/0! #NULL! #NUM! #ERROR! #SPILL!".split())
+_ERRORS = frozenset(["#N/A", "#NAME?", "#REF!", "#VALUE!", "#DIV/0!", "#NULL!", "#NUM!", "#ERROR!"])
 """What a spreadsheet shows in place of a text."""
 
 
@@ -67,18 +66,18 @@ def open_rows(
     rows.width = common_width(rows.first, rows.delimiter, rows.quoted)[0]
     remaining: Iterator[TextRow] = iter(rows)
     # A line with one cell above the names is a title or a comment, which counts as malformed.
-    head = [_lowered(cells) for cells in _cells_of(rows, MAX_ABOVE)]
+    head = [_lowered(cells) for cells in _cells_of(rows)[:MAX_ABOVE]]
     place = next((i for i, cells in enumerate(head) if sum(map(bool, cells)) > 1), 0)
     is_named = [set(wanted) <= set(head[i]) if wanted else bool(guess(head[i])) for i in (0, place) if head]
-    above = [replace(row, cells=None) for row in islice(remaining, place if is_named == [False, True] else 0)]
+    num_above = place if is_named == [False, True] else 0
+    above = [TextRow(row.text, None) for row in islice(remaining, num_above)]
     if (first_row := next(remaining, None)) is None:
         return iter(())
     header = first_row.cells or ()
     positions, is_header = _positions(uri, header, wanted, guess, len(default) or 1, rows)
     if is_header or (positions and _stands_above_numbers(header, positions, rows)):
         num_before, rows.width = _cells_without_name(header, positions, rows)
-        if not all(map(str.isdecimal, wanted)) or not wanted:
-            positions = [position + num_before for position in positions]
+        positions = [position + num_before for position in positions]
         if rows.width == 1:  # a comma is a mark of the text
             rows.delimiter = NO_DELIMITER
     else:
@@ -102,15 +101,16 @@ def _wanted_cells(rows: Iterable[TextRow], positions: Sequence[int], width: int)
         yield TextRow(row.text, tuple(cells) if cells else None)
 
 
-def _cells_of(rows: Rows, stop: int | None = None) -> list[list[str]]:
-    """Return the cells of the first lines of a file, ``stop`` of them at most."""
-    lines = [line for line in rows.first if line.strip(" \r")][:stop]
-    return [split_row(line, rows.delimiter, rows.quoted)[0] for line in lines]
+def _cells_of(rows: Rows, width: int = 0) -> list[list[str]]:
+    """Return the cells of the first lines of a file; with a width, of those below the very first that have it."""
+    lines = [line for line in rows.first if line.strip(" \r")]
+    all_cells = [split_row(line, rows.delimiter, rows.quoted)[0] for line in lines]
+    return [cells for cells in all_cells[1:] if len(cells) == width] if width else all_cells
 
 
 def _cells_without_name(header: Sequence[str], positions: Sequence[int], rows: Rows) -> tuple[int, int]:
     """Return the cells of a row before the first name, and all: R writes numbers there, others end with a mark."""
-    longer = [cells for cells in _cells_of(rows)[1:] if len(cells) == len(header) + 1]
+    longer = _cells_of(rows, len(header) + 1)
     if rows.width != len(header) + 1 or not longer:
         return 0, len(header)
     is_shifted = any(all(cells[place].strip().isdecimal() for cells in longer) for place in positions)
@@ -136,7 +136,7 @@ def _positions(
                 "".join(f"did you mean {header[lowered.index(n)]}?" for n in nearest(missing[0], lowered, 1)),
             )
         return [lowered.index(name) for name in wanted], True
-    below = [cells for cells in _cells_of(rows)[1:] if len(cells) == len(header)]
+    below = _cells_of(rows, len(header))
     if positions := guess(header):
         # The code of a language that stands in all rows is no name of a column.
         if not below or any(cells[place] != header[place] for cells in below for place in positions):
@@ -155,10 +155,10 @@ def _without_names(uri: str, header: Sequence[str], rows: Rows, default: Sequenc
     if not default and rows.width > 1:
         raise _ask(uri, header, f"has {rows.width} columns, and any may be the text", 1, rows)
     later = _cells_of(rows)[1:]
-    whole = [cells for cells in later if len(cells) == rows.width]
-    if rows.width > len(default) > 1 and whole:
-        if any(all(cells[place].strip().isdecimal() for cells in whole) for place in default):
-            raise _ask(uri, header, "is not of names, and numbers stand below it", len(default), rows)
+    whole = _cells_of(rows, rows.width)
+    is_numbered = any(all(cells[place].strip().isdecimal() for cells in whole) for place in default)
+    if rows.width > len(default) > 1 and whole and is_numbered:
+        raise _ask(uri, header, "is not of names, and numbers stand below it", len(default), rows)
     num_like = sum(all(map(_may_be_name, cells)) for cells in later)
     if (
         len(later) >= _MIN_ROWS
@@ -173,7 +173,7 @@ def _without_names(uri: str, header: Sequence[str], rows: Rows, default: Sequenc
 def _stands_above_numbers(header: Sequence[str], positions: Sequence[int], rows: Rows) -> bool:
     """Return whether a row is of names: its wanted cells may be, and another one stands above numbers alone."""
     chosen = [header[place] for place in positions if place < len(header)]
-    below = [cells for cells in _cells_of(rows)[1:] if len(cells) == len(header)]
+    below = _cells_of(rows, len(header))
     return (
         len(below) > 1
         and all(map(_may_be_name, chosen))
@@ -190,12 +190,13 @@ def _ask(uri: str, header: Sequence[str], what: str, num_wanted: int, rows: Rows
     sizes = [sum(len(cells[i]) for cells in _cells_of(rows) if i < len(cells)) for i in range(len(header))]
     places = sorted(sorted(range(len(header)), key=lambda place: -sizes[place])[:num_wanted])
     names, numbers = "+".join(header[i] for i in places), "+".join(str(i + 1) for i in places)
-    by_name = f"{uri}#{names}, or by number as in " if all(_may_be_name(header[i]) for i in places) else ""
+    by_number = f"{uri}#{numbers}"
+    if all(_may_be_name(header[i]) for i in places):
+        by_number = f"{uri}#{names}, or by number as in {by_number} if that row is text"
     return UserError(
         f"{uri}: the first row ({', '.join(header)[:200]}) {what}",
         "columns with the codes or names of the languages, or named after #",
-        f"name {'them, the source first' if num_wanted > 1 else 'the one with the text'}, as in {by_name}{uri}#{numbers}"
-        f"{' if that row is text' if by_name else ''}",
+        f"name {'them, the source first' if num_wanted > 1 else 'the one with the text'}, as in {by_number}",
     )
 
 

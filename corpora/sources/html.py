@@ -49,7 +49,7 @@ class Html(WholeFiles):
     def texts(self, path: Path, ledger: Ledger) -> Iterator[tuple[str, str]]:
         """Yield the text of the page; the charset is its own, or a guess from the bytes."""
         page = b""
-        with suppress(EOFError, *DAMAGE_ERRORS):  # of a page that is cut off the beginning is read, as browsers do
+        with suppress(EOFError, *DAMAGE_ERRORS):  # what comes before a cut is read, as browsers do
             for chunk in read_whole_chunks(path):
                 page += chunk
                 if len(page) > MAX_PAGE_BYTES:

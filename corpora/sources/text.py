@@ -20,14 +20,7 @@ from xling.corpora.sources.source import (
 )
 from xling.text.document import LONE, Document, Ledger
 from xling.text.files.compressed import read_lines
-from xling.text.long_texts import (
-    CLOSING,
-    LIST_LINES,
-    SENTENCE_ENDS,
-    cut_text,
-    is_list_of_sentences,
-    split_line,
-)
+from xling.text.long_texts import LIST_LINES, cut_text, is_ended, is_list_of_sentences, split_line
 from xling.text.wrapped_lines import join_sentences, join_wrapped, wrapped_width
 
 LIST_NOTE = "file of isolated sentences, one a line: each line is a document"
@@ -74,7 +67,7 @@ def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Docume
         ledger.count_event(TABLE_NOTE)
     sizes = [sum(map(len, block)) for is_text, block in itertools.groupby(head, bool) if is_text]
     # Blocks of several lines that each end with a sentence are short documents, as CC-100's format has them.
-    is_broken = len(sizes) == len(texts) or sum(map(_is_ended, texts)) < _MAX_SHARE_ENDED * len(texts)
+    is_broken = len(sizes) == len(texts) or sum(map(is_ended, texts)) < _MAX_SHARE_ENDED * len(texts)
     is_short = len(sizes) >= LIST_LINES and sorted(sizes)[len(sizes) // 2] < _SHORT_BLOCK and is_broken
     num_borders = 0 if len(sizes) == len(texts) and is_short else len(head) - len(texts)
     all_lines: Iterator[str] = itertools.chain(head, lines)
@@ -96,10 +89,6 @@ def _is_table(name: str, texts: list[str]) -> bool:
     return bool(_CALLED_TABLE.search(name)) or (
         len(texts) >= _MIN_CUES and len(num_tabs) == 1 and num_tabs != {0}
     )
-
-
-def _is_ended(line: str) -> bool:
-    return line.rstrip().rstrip(CLOSING).endswith(tuple(SENTENCE_ENDS))
 
 
 def _is_times(line: str) -> bool:

@@ -24,7 +24,9 @@ _OTHER_LINE_ENDS = "\r\x0b\x0c\u2028\u2029"
 _LINE_BREAKS = re.compile(f"\r\n|[{_OTHER_LINE_ENDS}]")
 # Control characters, byte order marks, soft hyphens, non-characters and lone surrogates. Zero-width joiners
 # and spaces stay: Persian, the scripts of India and Khmer are written with them.
-_INVISIBLE = re.compile("\x1b\\[[0-9;]*[A-Za-z]|[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\ufeff\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff]")
+_INVISIBLE = re.compile(
+    "\x1b\\[[0-9;]*[A-Za-z]|[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\ufeff\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff]"
+)
 # Kinds of code points: to be repaired; a blank; a line end; one whose normal form only unicodedata knows.
 _INVISIBLE_KIND, _BLANK_KIND, _LINE_END_KIND, _UNKNOWN_KIND = 1, 8, 16, 32
 # A question mark where a letter was; in addresses it is none.
@@ -98,9 +100,7 @@ class Repair(Stage):
 
     def edit(self, doc: Document) -> Verdict:
         """Repair a document; the ledger notes how many had more wrong than their spaces."""
-        reread, is_suspect = self._reread(
-            decode_entities(doc.text) if "&" in doc.text or "\\" in doc.text else doc.text
-        )
+        reread, is_suspect = self._reread(decode_entities(doc.text))
         text = repair(reread)
         notes = {} if text == doc.text or text == tidy_space(doc.text) else {"repaired_unicode": 1}
         if kind := tokenised_kind(text):

@@ -1,4 +1,4 @@
-"""Tables as R, spreadsheets, fast_align and Tatoeba write them: rows with a cell more than names, lines above the names."""
+"""Tables as R, spreadsheets, fast_align and Tatoeba write them: cells without names, lines above the names."""
 
 import io
 import zipfile
@@ -97,8 +97,8 @@ def spreadsheet(*sheets):
     package = "http://schemas.openxmlformats.org/package/2006"
     files = {
         "[Content_Types].xml": f'<Types xmlns="{package}/content-types"/>',
-        "_rels/.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="w" Type="{rel}/officeDocument" '
-        'Target="xl/workbook.xml"/></Relationships>',
+        "_rels/.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="w" '
+        f'Type="{rel}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
         "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{rel}"><sheets>'
         + "".join(f'<sheet name="s{i}" sheetId="{i + 1}" r:id="r{i}"/>' for i in range(len(sheets)))
         + "</sheets></workbook>",
@@ -118,9 +118,7 @@ def spreadsheet(*sheets):
             + "</row>"
             for row in rows
         )
-        files[f"xl/s{number}.xml"] = (
-            f'<worksheet xmlns="{main}"><sheetData>{cells}</sheetData></worksheet>'
-        )
+        files[f"xl/s{number}.xml"] = f'<worksheet xmlns="{main}"><sheetData>{cells}</sheetData></worksheet>'
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for name, text in files.items():
@@ -131,7 +129,12 @@ def spreadsheet(*sheets):
 def test_sheets_of_something_else_titles_and_cells_that_are_no_text(tmp_path):
     pytest.importorskip("python_calamine")
     notes = [("Term", "Note"), ("sea", "checked twice")]
-    rows = [("Glossary", ""), ("English", "Kiswahili"), ("The sea.", "Bahari."), ("Truth.", '<c t="b"><v>1</v></c>')]
+    rows = [
+        ("Glossary", ""),
+        ("English", "Kiswahili"),
+        ("The sea.", "Bahari."),
+        ("Truth.", '<c t="b"><v>1</v></c>'),
+    ]
     found, dropped, ledger = pairs(tmp_path / "a.xlsx", spreadsheet(notes, rows), scheme="xlsx")
     assert found == [("The sea.", "Bahari."), ("Truth.", "")]
     assert dropped == {"malformed": 1}

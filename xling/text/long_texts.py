@@ -10,6 +10,7 @@ SENTENCE_ENDS = ".!?…。！？．｡؟۔।॥՜՞։܀܁܂።፡፧፨᙮၊�
 """Of the world's scripts: Unicode's property Sentence_Terminal, and the ellipsis."""
 CLOSING = "\"'”’»›)]）］」』】〉》“‘\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """Marks that may follow the end of a sentence."""
+_ENDS, _BEHIND_END = tuple(SENTENCE_ENDS), CLOSING + " "
 LIST_LINES = 50
 """Lines from which a text without blank lines may be a list of sentences."""
 
@@ -29,6 +30,11 @@ _MAX_SHARE_LONG = 0.02
 # A line of these alone is blank: spaces of all widths, fillers, joiners and marks that are not seen.
 _BLANK = re.compile("[\\s\u034f\u115f\u1160\u180e\u200b-\u200f\u2060\u2800\u3164\ufeff\uffa0\u00ad]*")
 _BREAKS = str.maketrans({"\f": "\n\n", "\u2028": "\n", "\u2029": "\n"})
+
+
+def is_ended(line: str) -> bool:
+    """Return whether a line ends with a sentence, in any script."""
+    return line.rstrip(_BEHIND_END).endswith(_ENDS)
 
 
 def split_line(line: str) -> list[str]:
@@ -102,7 +108,7 @@ def _is_wrapped(lines: Sequence[str]) -> bool:
     continued = sorted(
         len(line)
         for line, following in itertools.pairwise(lines)
-        if following[0].islower() and not line.rstrip(CLOSING).endswith(tuple(SENTENCE_ENDS))
+        if following[0].islower() and not is_ended(line)
     )
     if len(continued) <= _MAX_SHARE_CONTINUED * len(lines):
         return False

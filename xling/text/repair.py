@@ -104,7 +104,9 @@ DAMAGE_PATTERN = (
 def decode_entities(text: str) -> str:
     r"""Replace character references, ``\u00e9`` and ``\n`` with their characters; a no-break space becomes a space."""
     if "\\" in text:
-        plain = _CODE.sub(lambda match: _of_utf16(match[0]), text)
+        plain = _CODE.sub(
+            lambda match: bytes.fromhex(match[0].replace("\\u", "")).decode("utf-16-be", "replace"), text
+        )
         plain = _LINE_END.sub("\n", plain) if _LINE_END_BEHIND.search(plain) else plain
         text = plain.replace('\\"', '"') if plain != text else text
     for _ in range(_MAX_ROUNDS):
@@ -113,10 +115,6 @@ def decode_entities(text: str) -> str:
             break
         text = decoded_text
     return text
-
-
-def _of_utf16(codes: str) -> str:
-    return bytes.fromhex(codes.replace("\\u", "")).decode("utf-16-be", "replace")
 
 
 def decode_mojibake(text: str, scripts: Collection[str] = ()) -> str:

@@ -41,12 +41,12 @@ class GridFile(TableFile):
         problem: UserError | None = None
         uri, num_read = f"{cls.kind}:{path}", 0
         # Beside a table whose columns have names, one without them is of something else.
-        has_names = any(_is_named(grid, context) for grid in cls.grids(path))
+        has_names = not column_names and any(_is_named(grid, context) for grid in cls.grids(path))
         for number, grid in enumerate(cls.grids(path)):
             filled = [row for row in grid if any(map(str.strip, row))]
             if not filled:
                 continue
-            if has_names and not column_names and not _is_named(grid, context):
+            if has_names and not _is_named(grid, context):
                 ledger.count_event(OTHER_TABLES)
                 continue
             try:
@@ -65,10 +65,7 @@ class GridFile(TableFile):
 
 def _is_named(grid: Grid, context: SourceContext) -> bool:
     """Return whether one of the first rows names columns of the two languages by their codes or names."""
-    try:
-        return any(guess_columns(tuple(row), (context.src, context.tgt)) for row in grid[:MAX_ABOVE])
-    except UserError:  # several columns of a language
-        return True
+    return any(guess_columns(tuple(row), (context.src, context.tgt)) for row in grid[:MAX_ABOVE])
 
 
 def _rows_of(grid: Grid, uri: str, names: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from xling.core.errors import UserError
 from xling.core.languages import Language
 from xling.corpora.common import columns
-from xling.corpora.common.json_rows import is_array_mark, read_values
+from xling.corpora.common.json_rows import read_values
 from xling.corpora.common.parquet_rows import DAMAGE, read_rows
 from xling.corpora.parallel.sources import (
     PAIR_SOURCES,
@@ -118,8 +118,6 @@ class Jsonl(TableFile):
         """Yield the pairs of a file."""
         lines = corpus_reader.read_lines(path, MAX_CELL_BYTES, keep_bad=True, every_cr=True)
         for number, line in enumerate(lines):
-            if not line.strip() or is_array_mark(line):
-                continue
             for record in read_values(line, ledger):
                 row = from_record(record, column_names, context) if isinstance(record, dict) else None
                 if row is None:

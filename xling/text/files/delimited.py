@@ -98,10 +98,6 @@ def _without_single_quotes(line: str) -> str:
     return _SINGLE.sub(lambda cell: '"' + cell[1].replace("''", "'").replace('"', '""') + '"', line)
 
 
-def _has_bars(line: str) -> bool:
-    return _BARS in line and "\t" not in line
-
-
 def _with_tabs(line: str) -> str:
     return line if isinstance(line, BadLine) else line.replace(_BARS, "\t")
 
@@ -131,11 +127,11 @@ class Rows:
         if self.first and re.fullmatch(r"sep=.", self.first[0].strip()):  # Excel's own line
             delimiter = delimiter or self.first[0].strip()[-1]
             del self.first[0]
+        change = _other_quotes(self.first)
         # The format of fast_align, where quotes are letters.
-        if self.first and sum(map(_has_bars, self.first)) >= _MIN_BARS * len(self.first):
-            delimiter, quoted = "\t", False
-            self._lines, self.first = map(_with_tabs, lines), list(map(_with_tabs, self.first))
-        elif change := _other_quotes(self.first):
+        if self.first and sum(_BARS in line for line in self.first) >= _MIN_BARS * len(self.first):
+            delimiter, quoted, change = "\t", False, _with_tabs
+        if change:
             self._lines, self.first = map(change, lines), list(map(change, self.first))
         self._waiting: deque[str] = deque(self.first)
         self.delimiter, self.quoted = delimiter, quoted
