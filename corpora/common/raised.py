@@ -17,7 +17,7 @@ _NOTE_MARK = re.compile(
     re.IGNORECASE,
 )
 _READING = re.compile(
-    r"<(rt|rp)\b[^<>]{0,100}+>(?:[^<]|<(?!/?r[bpt]\b|/ruby\b)){0,200}+(?:</\1\s*>)?", re.IGNORECASE
+    r"<(rt|rp)\b[^<>]{0,100}+>(?:[^<]|<(?!/?r[bpt]\b|/ruby\b)){0,200}+(?:</\1\s*>|(?=</?r))", re.IGNORECASE
 )
 
 

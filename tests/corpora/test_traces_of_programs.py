@@ -6,6 +6,7 @@ import json
 import zipfile
 
 import pytest
+import zstandard
 
 from xling import cli
 from xling.core.errors import UserError
@@ -98,6 +99,26 @@ def test_marks_of_direction_behind_a_sentence(mark):
     assert split_sentences(f"وصل المعلم.{mark} ثم ذهب.{mark}") == [f"وصل المعلم.{mark}", f"ثم ذهب.{mark}"]
 
 
+@pytest.mark.parametrize(
+    "marks",
+    [
+        "\u202a{}\u202c",
+        "\u2068{}\u2069",
+        "\u200f{}\u200f",
+        "\u200e{}",
+        "{}\u2060 {}",
+        "{}\u200a{}",
+        "\u2003{}",
+    ],
+)
+@pytest.mark.parametrize("lang", ["sw", "en"])
+def test_blanks_of_all_widths_and_marks_of_direction_are_no_wrong_encoding(marks, lang):
+    text = "\n".join(marks.format(one, one) for one in SENTENCES)
+    verdict = Repair(lang=lang).edit(Document("1", text))
+    assert not verdict.reason
+    assert "Mwalimu wa Juma alifika" in verdict.text
+
+
 def test_rows_of_json_whose_line_ends_are_missing_or_inside_of_texts(tmp_path):
     rows = [json.dumps({"text": one}) for one in SENTENCES]
     texts, ledger = documents(tmp_path / "a.jsonl", f"{rows[0]}{rows[1]}\n{rows[2]}\n{rows[3]}", "jsonl")
@@ -107,6 +128,23 @@ def test_rows_of_json_whose_line_ends_are_missing_or_inside_of_texts(tmp_path):
     assert (texts, sum(ledger.dropped.values())) == (SENTENCES[:1], 1)
     texts, _ = documents(tmp_path / "c.jsonl", '{"text": "Mvua\tkubwa."}', "jsonl")
     assert texts == ["Mvua\tkubwa."]
+
+
+def test_the_fields_of_a_row_without_text_are_named(tmp_path, capsys):
+    (tmp_path / "a.jsonl").write_text('{"instruction": "Soma", "output": "Ndiyo."}\n', encoding="utf-8")
+    assert (
+        cli.main(["corpus", "mono", "lang=sw", f"source=jsonl:{tmp_path}/a.jsonl", f"out={tmp_path}/out"])
+        == 2
+    )
+    assert "the first such row has instruction, output" in capsys.readouterr().err
+
+
+def test_pages_that_a_server_sent_in_zstd(tmp_path):
+    page = zstandard.compress(f"<html><body><p>{SENTENCES[0]}</p></body></html>".encode())
+    http = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: zstd\r\n\r\n" + page
+    head = "WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://x.org/\r\nContent-Type: application/http\r\n"
+    record = f"{head}Content-Length: {len(http)}\r\n\r\n".encode() + http + b"\r\n\r\n"
+    assert documents(tmp_path / "a.warc", record, "warc")[0] == SENTENCES[:1]
 
 
 def test_packed_pages_and_files_that_are_packed_twice(tmp_path):
@@ -137,6 +175,8 @@ def test_pages_hold_what_browsers_read_under_a_charset(charset, codec, text):
 def test_readings_above_characters_are_no_text_of_a_page():
     ruby = "<ruby>漢<rp>(</rp><rt>かん</rt><rp>)</rp>字<RT class=x>じ</RT></ruby>を<ruby>東<rt>とう<rp>)</ruby>へ"
     assert without_note_marks(ruby) == "<ruby>漢字</ruby>を<ruby>東</ruby>へ"
+    open_end = f"<ruby>漢<rt>{'text ' * 60}<p>more"
+    assert without_note_marks(open_end) == open_end
 
 
 def test_the_body_of_word_on_the_web_and_what_a_damaged_file_is(tmp_path, capsys):

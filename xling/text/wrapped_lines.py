@@ -52,9 +52,8 @@ def join_wrapped(lines: Iterable[str], width: int) -> Iterator[str]:
     """Yield the paragraphs of lines that `wrapped_width` has found to be ``width`` characters wide.
 
     A paragraph ends at an empty line, at a line to which the next word would have been added, and at a sentence before
-    a line that is indented further. A word that ends in a
-    hyphen is followed by no blank; no character is lost. Where no paragraph ends, one of thousands of characters ends
-    with a sentence, which bounds memory.
+    a line that is indented further. A word that ends in a hyphen is followed by no blank; no character is lost. Where
+    no paragraph ends, one of thousands of characters ends with a sentence, which bounds memory.
     """
     parts: list[str] = []
     size = indent = 0
