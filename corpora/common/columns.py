@@ -138,7 +138,7 @@ def _positions(
         return [lowered.index(name) for name in wanted], True
     below = _cells_of(rows, len(header))
     if positions := guess(header):
-        # The code of a language that stands in all rows is no name of a column.
+        # A code of a language that stands in all rows does not name the column.
         if not below or any(cells[place] != header[place] for cells in below for place in positions):
             return positions, True
     elif _are_names(header):
