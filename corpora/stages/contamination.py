@@ -147,9 +147,9 @@ def texts_of(path: Path) -> Iterator[str]:
             return
         for line in corpus_reader.read_lines(path):
             if kind == ".jsonl":
-                yield from _string_values(json.loads(line))
+                yield from _string_values(json.loads(line, strict=False))
             else:
-                yield from line.split("\t")
+                yield from line.replace(" ||| ", "\t").split("\t")
     except (json.JSONDecodeError, RecursionError) as error:
         raise UserError(f"evaluation file {path} cannot be read: {error}", "JSON, or JSON lines") from None
 

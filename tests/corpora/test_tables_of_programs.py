@@ -10,6 +10,7 @@ from xling.core.errors import UserError
 from xling.corpora.parallel.sources import SourceContext, open_sources
 from xling.corpora.parallel.sources.grids import OTHER_TABLES
 from xling.corpora.sources.source import Context, open_source
+from xling.corpora.stages.contamination import texts_of
 from xling.text.document import Ledger
 
 PAIRS = [(f"The library {i} opened in spring.", f"Maktaba {i} ilifunguliwa masika.") for i in range(30)]
@@ -71,6 +72,13 @@ def test_the_format_of_fast_align(tmp_path):
     text = "".join(f"{en} ||| {sw}\n" for en, sw in quoted)
     assert pairs(tmp_path / "a", text)[:2] == (quoted, {})
     assert pairs(tmp_path / "a", text, scheme="tsv")[:2] == (quoted, {})
+
+
+def test_test_rows_in_the_format_of_fast_align_are_found(tmp_path):
+    (tmp_path / "a.txt").write_text("The sea is wide. ||| Bahari ni pana.\n", encoding="utf-8")
+    (tmp_path / "b.jsonl").write_text('{"text": "Bahari\tni pana."}\n', encoding="utf-8")
+    assert list(texts_of(tmp_path / "a.txt")) == ["The sea is wide.", "Bahari ni pana."]
+    assert list(texts_of(tmp_path / "b.jsonl")) == ["Bahari\tni pana."]
 
 
 def test_numbers_before_the_texts_are_asked_about_with_a_remedy_that_works(tmp_path):
