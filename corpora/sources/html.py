@@ -15,6 +15,7 @@ from xling.corpora.sources.webpage import REASONS
 from xling.corpora.sources.whole_file import WholeFiles
 from xling.text.document import Ledger
 from xling.text.files.compressed import DAMAGE_ERRORS, read_whole_chunks
+from xling.text.files.globs import matching_files
 
 _ENDINGS = (".html", ".htm", ".xhtml")
 
@@ -35,9 +36,7 @@ class Html(WholeFiles):
         folder = Path(self.rest)
         if not (self.rest and folder.is_dir()):
             return local_shards(self.uri, self.rest)
-        paths = sorted(
-            path for path in folder.rglob("*") if path.suffix.lower() in _ENDINGS and path.is_file()
-        )
+        paths = [path for path in matching_files(f"{folder}/**/*") if path.suffix.lower() in _ENDINGS]
         if not paths:
             raise UserError(f"{self.uri}: no page below {folder}", ", ".join(_ENDINGS), "check the path")
         return [

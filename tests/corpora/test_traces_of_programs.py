@@ -9,9 +9,11 @@ import pytest
 import zstandard
 
 from xling import cli
+from xling.core import languages
 from xling.core.errors import UserError
 from xling.corpora.common.json_rows import JOINED_NOTE
 from xling.corpora.common.raised import without_note_marks
+from xling.corpora.parallel.sources import SourceContext, open_sources
 from xling.corpora.sources.source import Context, open_source
 from xling.corpora.sources.text import TABLE_NOTE
 from xling.corpora.sources.warc import html_text
@@ -191,6 +193,20 @@ def test_the_body_of_word_on_the_web_and_what_a_damaged_file_is(tmp_path, capsys
         cli.main(["corpus", "mono", "lang=sw", f"source=docx:{tmp_path}/b.docx", f"out={tmp_path}/out"]) == 2
     )
     assert f"damaged file: {tmp_path}/b.docx" in capsys.readouterr().err
+
+
+def test_what_a_mac_adds_beside_each_file_is_not_read(tmp_path):
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages/a.html").write_text(f"<p>{SENTENCES[0]}</p>", encoding="utf-8")
+    (tmp_path / "pages/._a.html").write_bytes(b"\0\5\x16\7\0\2\0\0Mac OS X        ")
+    source, ledger = open_source(f"html:{tmp_path}/pages", Context("sw")), Ledger()
+    assert [doc.text for shard in source.shards() for doc in source.read(shard, ledger)] == SENTENCES[:1]
+    sides = "".join(f'<tuv xml:lang="{lang}"><seg>{lang}.</seg></tuv>' for lang in ("en", "sw"))
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("a.tmx", f'<tmx version="1.4"><body><tu>{sides}</tu></body></tmx>')
+        archive.writestr("__MACOSX/._a.tmx", b"\0\5\x16\7\0\2\0\0Mac OS X        ")
+    (memory,) = open_sources([f"tmx:{tmp_path}/a.zip"], SourceContext(*languages.get_pair("en-sw")))
+    assert [row[:2] for row in memory.rows(ledger)] == [("en.", "sw.")]
 
 
 def test_line_breaks_of_android_part_words(tmp_path):
