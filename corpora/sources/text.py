@@ -25,13 +25,16 @@ from xling.text.wrapped_lines import join_sentences, join_wrapped, wrapped_width
 
 LIST_NOTE = "file of isolated sentences, one a line: each line is a document"
 SHORT_NOTE = "file whose blank lines are between short paragraphs: they end no document"
-TABLE_NOTE = "file of a table, read whole with its names: csv:FILE#COLUMN and tsv: read the text alone"
+TABLE_NOTE = (
+    "file of a table or with markup, read whole: csv:FILE#COLUMN, jsonl:, html: ... read the text alone"
+)
 TIMES_NOTE = "lines of subtitles with their number or times left out"
 _HEAD_LINES, _HEAD_BYTES = 1000, 1 << 20
 _MIN_CUES = 5  # of subtitles, and rows of a table
 _SHORT_BLOCK = 300
 _MAX_SHARE_ENDED = 0.6
 _CALLED_TABLE = re.compile(r"\.(?:csv|tsv)(?:\.\w+)?$", re.IGNORECASE)
+_MARKUP = ("<?xml", "<mediawiki", "<!doctype", "<html", '{"', "warc/1.")
 _DOC = re.compile(r"<doc\b.*>|</doc>")
 _TIMES = re.compile(r"(?:\d+:)?\d+:\d\d[.,]\d+ +--> +(?:\d+:)?\d+:\d\d[.,]\d+.*")
 
@@ -82,11 +85,10 @@ def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Docume
 
 
 def _is_table(name: str, texts: list[str]) -> bool:
-    """Return whether a file is called a table, or has the same number of tabs, at least one, on all lines."""
+    """Return whether a file is called a table, has the same number of tabs on all lines, or begins with markup."""
     num_tabs = {line.strip().count("\t") for line in texts}
-    return bool(_CALLED_TABLE.search(name)) or (
-        len(texts) >= _MIN_CUES and len(num_tabs) == 1 and num_tabs != {0}
-    )
+    is_even = len(texts) >= _MIN_CUES and len(num_tabs) == 1 and num_tabs != {0}
+    return is_even or bool(_CALLED_TABLE.search(name)) or "".join(texts[:1]).lower().startswith(_MARKUP)
 
 
 def _is_times(line: str) -> bool:

@@ -84,6 +84,11 @@ def test_indented_text_is_no_table(tmp_path):
     assert TABLE_NOTE not in ledger.notes
 
 
+@pytest.mark.parametrize("head", ['{"text": "Mvua."}', "<!DOCTYPE html><html>", "<mediawiki>", "WARC/1.0"])
+def test_files_of_other_formats_that_are_read_as_text_are_announced(tmp_path, head):
+    assert documents(tmp_path / "a.txt", f"{head}\n{SENTENCES[0]}", "text")[1].notes[TABLE_NOTE] == 1
+
+
 @pytest.mark.parametrize(("indent", "width"), [("    ", 60), ("\u3000\u3000", 30)])
 def test_an_indented_line_begins_a_paragraph_of_wrapped_text(tmp_path, indent, width):
     word, end = ("maneno ", ".") if width == 60 else ("言葉文字数行", "。")
