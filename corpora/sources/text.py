@@ -25,9 +25,7 @@ from xling.text.wrapped_lines import join_sentences, join_wrapped, wrapped_width
 
 LIST_NOTE = "file of isolated sentences, one a line: each line is a document"
 SHORT_NOTE = "file whose blank lines are between short paragraphs: they end no document"
-TABLE_NOTE = (
-    "file of a table or with markup, read whole: csv:FILE#COLUMN, jsonl:, html: ... read the text alone"
-)
+TABLE_NOTE = "file of a table or with markup, read whole: csv:FILE#COLUMN, jsonl:, html:, ... read the text"
 TIMES_NOTE = "lines of subtitles with their number or times left out"
 _HEAD_LINES, _HEAD_BYTES = 1000, 1 << 20
 _MIN_CUES = 5  # of subtitles, and rows of a table
