@@ -147,7 +147,7 @@ def texts_of(path: Path) -> Iterator[str]:
             return
         for line in corpus_reader.read_lines(path):
             if kind == ".jsonl":
-                yield from _string_values(json.loads(line, strict=False))
+                yield from _string_values(json.loads(line))
             else:
                 yield from line.replace(" ||| ", "\t").split("\t")
     except (json.JSONDecodeError, RecursionError) as error:

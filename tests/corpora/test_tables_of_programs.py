@@ -76,9 +76,7 @@ def test_the_format_of_fast_align(tmp_path):
 
 def test_test_rows_in_the_format_of_fast_align_are_found(tmp_path):
     (tmp_path / "a.txt").write_text("The sea is wide. ||| Bahari ni pana.\n", encoding="utf-8")
-    (tmp_path / "b.jsonl").write_text('{"text": "Bahari\tni pana."}\n', encoding="utf-8")
     assert list(texts_of(tmp_path / "a.txt")) == ["The sea is wide.", "Bahari ni pana."]
-    assert list(texts_of(tmp_path / "b.jsonl")) == ["Bahari\tni pana."]
 
 
 def test_numbers_before_the_texts_are_asked_about_with_a_remedy_that_works(tmp_path):
