@@ -32,7 +32,7 @@ _MIN_CUES = 5  # of subtitles, and rows of a table
 _SHORT_BLOCK = 300
 _MAX_SHARE_ENDED = 0.6
 _CALLED_TABLE = re.compile(r"\.(?:csv|tsv)(?:\.\w+)?$", re.IGNORECASE)
-_MARKUP = ("<?xml", "<mediawiki", "<!doctype", "<html", '{"', "warc/1.")
+_MARKUP = ("<?xml", "<mediawiki", "<!doctype", "<htm", '{"', "warc/1.")
 _DOC = re.compile(r"<doc\b.*>|</doc>")
 _TIMES = re.compile(r"(?:\d+:)?\d+:\d\d[.,]\d+ +--> +(?:\d+:)?\d+:\d\d[.,]\d+.*")
 
