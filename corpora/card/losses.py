@@ -26,7 +26,7 @@ _SETTINGS = {
     ): "give one JSON object a line (jq -c '.[]' makes lines of an array, jq -c . of other JSON)",
     ("read", "malformed"): "none, repair these rows in the source",
     ("switch", "no_links"): "source=, an alignment with links for these pairs",
-    ("read", "no text field"): "name the field text, or say which one it is: source=jsonl:FILE#FIELD",
+    ("read", "no text field"): "name the field text, or say behind the source which one it is: FILE#FIELD",
     ("read", "wrong charset"): "convert the source to UTF-8",
 }
 

@@ -94,4 +94,5 @@ def nothing_left(
     meaning = reasons.get(f"{stage}\t{reason}", "")
     said = f"none of {ledger.seen['read']:,} {unit} is left: {main_reasons(ledger, partial)}"
     setting = setting_of(stage, reason, meaning, classes)
-    return f"{said}{f' ({reason}: {meaning})' if meaning else ''}", setting
+    notes = "".join(f"; {note}" for note in ledger.notes if note.startswith(f"{reason}: "))[:300]
+    return f"{said}{f' ({reason}: {meaning})' if meaning else ''}{notes}", setting

@@ -43,8 +43,10 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            for member_info in archive.infolist():
+            for member_info in list(archive.infolist()):
                 _check_size(path, member_info)
+                if PurePosixPath(member_info.filename).name.startswith("._"):  # a Mac adds one to each file
+                    archive.filelist.remove(member_info)
             yield archive
     except UserError:
         raise

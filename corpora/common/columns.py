@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
 
 from xling.core.errors import UserError, nearest
 from xling.core.language_names import in_column_name, is_plain
@@ -25,12 +25,17 @@ Guess = Callable[[Sequence[str]], list[int]]
 _SENTENCE_ENDS = tuple(".!?…。！？।؟።։။៕")
 _MAX_NAME_CHARS, _MAX_NAME_WORDS = 30, 3
 _MIN_ROWS, _MAX_NAME_SHARE = 4, 0.05
+MAX_ABOVE = 20  # lines above the names of the columns: a title, comments
+_ERRORS = frozenset(["#N/A", "#NAME?", "#REF!", "#VALUE!", "#DIV/0!", "#NULL!", "#NUM!", "#ERROR!"])
+"""What a spreadsheet shows in place of a text."""
 
 
 def open_rows(
     lines: Iterator[str], uri: str, delimiter: str, names: Sequence[str], guess: Guess, default: Sequence[int]
-) -> tuple[Iterator[TextRow], list[int], int]:
-    """Return the rows below the names of the columns, positions of the wanted columns, and cells of a row.
+) -> Iterator[TextRow]:
+    """Return the rows below the names of the columns, with the cells of the wanted columns; None where it is malformed.
+
+    A row with more cells than the table has a delimiter inside of a text, which would be cut there.
 
     Args:
         lines: of the file.
@@ -46,7 +51,7 @@ def open_rows(
     """
     rows = Rows(lines, delimiter)
     if not rows.first:
-        return iter(()), [0], 0
+        return iter(())
     wanted = [name.strip().lower() for name in names]
     if not rows.delimiter:
         cells_of = {each: split_row(rows.first[0], each)[0] for each in DELIMITERS}
@@ -59,14 +64,20 @@ def open_rows(
     elif delimiter:
         rows.quoted = has_quotes(rows.first, delimiter)
     rows.width = common_width(rows.first, rows.delimiter, rows.quoted)[0]
-    remaining = iter(rows)
+    remaining: Iterator[TextRow] = iter(rows)
+    # A line with one cell above the names is a title or a comment, which counts as malformed.
+    head = [_lowered(cells) for cells in _cells_of(rows)[:MAX_ABOVE]]
+    place = next((i for i, cells in enumerate(head) if sum(map(bool, cells)) > 1), 0)
+    is_named = [set(wanted) <= set(head[i]) if wanted else bool(guess(head[i])) for i in (0, place) if head]
+    num_above = place if is_named == [False, True] else 0
+    above = [TextRow(row.text, None) for row in islice(remaining, num_above)]
     if (first_row := next(remaining, None)) is None:
-        return iter(()), [0], 0
+        return iter(())
     header = first_row.cells or ()
-    num_wanted = len(default) or 1
-    positions, is_header = _positions(uri, header, wanted, guess, num_wanted)
+    positions, is_header = _positions(uri, header, wanted, guess, len(default) or 1, rows)
     if is_header or (positions and _stands_above_numbers(header, positions, rows)):
-        rows.width = len(header)
+        num_before, rows.width = _cells_without_name(header, positions, rows)
+        positions = [position + num_before for position in positions]
         if rows.width == 1:  # a comma is a mark of the text
             rows.delimiter = NO_DELIMITER
     else:
@@ -78,11 +89,37 @@ def open_rows(
             f"{max(positions) + 1} or more",
             "give csv:FILE for commas, semicolons or bars, tsv:FILE for tabs, and check the names after #",
         )
-    return remaining, positions, rows.width
+    return chain(above, _wanted_cells(remaining, positions, rows.width))
+
+
+def _wanted_cells(rows: Iterable[TextRow], positions: Sequence[int], width: int) -> Iterator[TextRow]:
+    for row in rows:
+        is_whole = row.cells is not None and max(positions) < len(row.cells) <= width
+        cells = [row.cells[place] for place in positions] if row.cells and is_whole else None
+        if cells and "#" in row.text:
+            cells = ["" if cell.strip() in _ERRORS else cell for cell in cells]
+        yield TextRow(row.text, tuple(cells) if cells else None)
+
+
+def _cells_of(rows: Rows, width: int = 0) -> list[list[str]]:
+    """Return the cells of the first lines of a file; with a width, of those below the very first that have it."""
+    lines = [line for line in rows.first if line.strip(" \r")]
+    all_cells = [split_row(line, rows.delimiter, rows.quoted)[0] for line in lines]
+    return [cells for cells in all_cells[1:] if len(cells) == width] if width else all_cells
+
+
+def _cells_without_name(header: Sequence[str], positions: Sequence[int], rows: Rows) -> tuple[int, int]:
+    """Return the cells of a row before the first name, and all: R writes numbers there, others end with a mark."""
+    longer = _cells_of(rows, len(header) + 1)
+    if rows.width != len(header) + 1 or not longer:
+        return 0, len(header)
+    is_shifted = any(all(cells[place].strip().isdecimal() for cells in longer) for place in positions)
+    is_ended = not any(cells[-1].strip() for cells in longer)
+    return int(is_shifted and not is_ended), len(header) + (is_shifted or is_ended)
 
 
 def _positions(
-    uri: str, header: Sequence[str], wanted: list[str], guess: Guess, num_wanted: int
+    uri: str, header: Sequence[str], wanted: list[str], guess: Guess, num_wanted: int, rows: Rows
 ) -> tuple[list[int], bool]:
     """Return the positions of the wanted columns, [] where they have no names, and whether the row is of names."""
     lowered = [cell.strip().lower() for cell in header]
@@ -99,10 +136,13 @@ def _positions(
                 "".join(f"did you mean {header[lowered.index(n)]}?" for n in nearest(missing[0], lowered, 1)),
             )
         return [lowered.index(name) for name in wanted], True
+    below = _cells_of(rows, len(header))
     if positions := guess(header):
-        return positions, True
-    if _are_names(header):
-        raise _ask(uri, header, "names columns, but not the ones that are wanted", num_wanted)
+        # A code of a language that stands in all rows does not name the column.
+        if not below or any(cells[place] != header[place] for cells in below for place in positions):
+            return positions, True
+    elif _are_names(header):
+        raise _ask(uri, header, "names columns, but not the ones that are wanted", num_wanted, rows)
     return [], False
 
 
@@ -113,8 +153,12 @@ def _without_names(uri: str, header: Sequence[str], rows: Rows, default: Sequenc
         UserError: the first row may be names, or there are several columns and any may be meant.
     """
     if not default and rows.width > 1:
-        raise _ask(uri, header, f"has {rows.width} columns, and any may be the text", 1)
-    later = [split_row(line, rows.delimiter, rows.quoted)[0] for line in rows.first[1:] if line.strip()]
+        raise _ask(uri, header, f"has {rows.width} columns, and any may be the text", 1, rows)
+    later = _cells_of(rows)[1:]
+    whole = _cells_of(rows, rows.width)
+    is_numbered = any(all(cells[place].strip().isdecimal() for cells in whole) for place in default)
+    if rows.width > len(default) > 1 and whole and is_numbered:
+        raise _ask(uri, header, "is not of names, and numbers stand below it", len(default), rows)
     num_like = sum(all(map(_may_be_name, cells)) for cells in later)
     if (
         len(later) >= _MIN_ROWS
@@ -122,17 +166,14 @@ def _without_names(uri: str, header: Sequence[str], rows: Rows, default: Sequenc
         and all(map(_may_be_name, header))
         and num_like <= _MAX_NAME_SHARE * len(later)
     ):
-        raise _ask(uri, header, "may be names of columns or text", len(default) or 1)
+        raise _ask(uri, header, "may be names of columns or text", len(default) or 1, rows)
     return list(default) or [0]
 
 
 def _stands_above_numbers(header: Sequence[str], positions: Sequence[int], rows: Rows) -> bool:
     """Return whether a row is of names: its wanted cells may be, and another one stands above numbers alone."""
     chosen = [header[place] for place in positions if place < len(header)]
-    cells_of_rows = [
-        split_row(line, rows.delimiter, rows.quoted)[0] for line in rows.first[1:] if line.strip()
-    ]
-    below = [cells for cells in cells_of_rows if len(cells) == len(header)]
+    below = _cells_of(rows, len(header))
     return (
         len(below) > 1
         and all(map(_may_be_name, chosen))
@@ -144,13 +185,18 @@ def _stands_above_numbers(header: Sequence[str], positions: Sequence[int], rows:
     )
 
 
-def _ask(uri: str, header: Sequence[str], what: str, num_wanted: int) -> UserError:
-    names, numbers = "+".join(header[:num_wanted])[:80], "+".join(map(str, range(1, num_wanted + 1)))
+def _ask(uri: str, header: Sequence[str], what: str, num_wanted: int, rows: Rows) -> UserError:
+    """Return the question for the columns, with those of the longest texts as the example."""
+    sizes = [sum(len(cells[i]) for cells in _cells_of(rows) if i < len(cells)) for i in range(len(header))]
+    places = sorted(sorted(range(len(header)), key=lambda place: -sizes[place])[:num_wanted])
+    names, numbers = "+".join(header[i] for i in places), "+".join(str(i + 1) for i in places)
+    by_number = f"{uri}#{numbers}"
+    if all(_may_be_name(header[i]) for i in places):
+        by_number = f"{uri}#{names}, or by number as in {by_number} if that row is text"
     return UserError(
         f"{uri}: the first row ({', '.join(header)[:200]}) {what}",
         "columns with the codes or names of the languages, or named after #",
-        f"name {'them, the source first' if num_wanted > 1 else 'the one with the text'}, as in {uri}#{names}, or by "
-        f"number as in {uri}#{numbers} if that row is text",
+        f"name {'them, the source first' if num_wanted > 1 else 'the one with the text'}, as in {by_number}",
     )
 
 

@@ -3,39 +3,42 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 from xling.text.document import Ledger
 
+_DECODER = json.JSONDecoder()
 COMMA_NOTE = "JSON rows with a comma at their end, read without it"
+JOINED_NOTE = "JSON rows on the line of another one, whose line end is missing"
 ARRAY_NOTE = "JSON rows with a mark of an array or a separator at them, read without it"
 
 
-def read_json(line: str | bytes, ledger: Ledger) -> Any:
-    """Return the value in a line of JSON, None for damage; marks of an array around it are counted."""
-    value = _parsed(line)
-    if value is not None:
-        return value
-    marks: Any = ("[", "]", "\x1e", ",") if isinstance(line, str) else (b"[", b"]", b"\x1e", b",")
-    bare: Any = line.strip()
-    bare = bare.removeprefix(marks[2]).removeprefix(marks[0]).removesuffix(marks[3])
-    if bare.count(marks[0]) != bare.count(marks[1]):
-        bare = bare.rstrip().removesuffix(marks[1])
-    value = _parsed(bare)
-    if isinstance(value, dict):
-        has_comma = line.rstrip().endswith(marks[3])
-        ledger.count_event(COMMA_NOTE if has_comma else ARRAY_NOTE)
-        return value
-    return None
+def read_values(line: str | bytes, ledger: Ledger) -> list[Any]:
+    """Return the value in a line of JSON, None for damage, or all objects of a line where line ends are missing.
 
-
-def is_array_mark(line: str | bytes) -> bool:
-    """Return whether a line holds only the begin or the end of an array."""
-    return line.strip() in ("[", "]", b"[", b"]", b"],")
-
-
-def _parsed(line: str | bytes) -> Any:
+    A blank line, and one with the begin or the end of an array, has none. Marks of an array around a row are counted.
+    """
     try:
-        return json.loads(line)
-    except (ValueError, RecursionError):  # a number of too many digits is a ValueError
-        return None
+        text = line if isinstance(line, str) else line.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return [None]
+    text = text.strip("\ufeff \t\r\n")
+    if text in ("", "[", "]", "],"):
+        return []
+    with suppress(ValueError, RecursionError):  # a number of too many digits is a ValueError
+        return [_DECODER.decode(text)]
+    bare = text.removeprefix("\x1e").removeprefix("[").removesuffix(",")
+    if bare.count("[") != bare.count("]"):
+        bare = bare.rstrip().removesuffix("]")
+    values, place = list[Any](), 0
+    with suppress(ValueError, RecursionError):
+        while bare.startswith("{", place):
+            value, place = _DECODER.raw_decode(bare, place)
+            values.append(value)
+            place += bare.startswith(" ", place)
+    if len(values) > 1:
+        ledger.count_event(JOINED_NOTE, len(values) - 1)
+    elif values and place == len(bare):
+        ledger.count_event(COMMA_NOTE if text.endswith(",") else ARRAY_NOTE)
+    return values if values and place == len(bare) else [*values, None]

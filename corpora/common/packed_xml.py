@@ -27,7 +27,8 @@ _ODT_PICTURES, _ODT_OF_PICTURE = (
     frozenset({"title", "desc"}),
 )
 
-_MEMBER_OF_TEXT = re.compile(r"\.x?html?$|(?:word/document|content|sharedStrings|sheet\d+)\.xml$")
+_WORD_MAIN = re.compile(r"word/document\d*\.xml")
+_MEMBER_OF_TEXT = re.compile(r"\.x?html?$|(?:word/document\d*|content|sharedStrings|sheet\d+)\.xml$")
 _TAG, _HEAD_BYTES = re.compile(rb"<[^>]*>"), 1 << 16
 
 Block = str | list[list[str]]
@@ -112,7 +113,9 @@ def docx_blocks(path: Path) -> Iterator[Block]:
         skipped, is_text = 0, False
         texts: list[list[str]] = []
         tables: list[list[list[list[str]]]] = []
-        for kind, name, attributes in member_events(archive, "word/document.xml"):
+        # Word on the web calls it document2.xml.
+        main = next(filter(_WORD_MAIN.fullmatch, archive.namelist()), "word/document.xml")
+        for kind, name, attributes in member_events(archive, main):
             if kind == "text":
                 if is_text and texts and not skipped:
                     texts[-1].append(name)

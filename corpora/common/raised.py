@@ -16,11 +16,15 @@ _NOTE_MARK = re.compile(
     rf"|<a\b{_TAG}\bnoteref\b{_TAG}>{_MARK}</a\s*>",
     re.IGNORECASE,
 )
+_READING = re.compile(
+    r"<(rt|rp)\b[^<>]{0,100}+>(?:[^<]|<(?!/?r[bpt]\b|/ruby\b)){0,200}+(?:</\1\s*>|(?=</?r))", re.IGNORECASE
+)
 
 
 def without_note_marks(html: str) -> str:
-    """Return HTML without the raised numbers and signs that lead to footnotes: links to a place in a page."""
+    """Return HTML without readings above characters and the raised signs of footnotes: links to a place in a page."""
     lowered = html.lower()
+    html = _READING.sub("", html) if "<rt" in lowered else html
     return _NOTE_MARK.sub("", html) if "<sup" in lowered or "noteref" in lowered else html
 
 

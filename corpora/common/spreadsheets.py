@@ -31,7 +31,7 @@ import python_calamine
 def as_text(cell):
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < 1e15:
         return str(int(cell))
-    if isinstance(cell, datetime.timedelta):
+    if isinstance(cell, (datetime.timedelta, bool)):
         return ""
     return cell.isoformat() if isinstance(cell, (datetime.date, datetime.time)) else str(cell)
 

@@ -134,14 +134,11 @@ def joined(lines: Iterable[str], chars: int) -> Iterator[str]:
 def _rows_of(path: Path, cfg: LangidEvalConfig, unlisted: Counter[str]) -> Iterator[tuple[str, str]]:
     """Yield tag and text of the rows of a table; a tag that the table of languages lacks stays as it is."""
     lines = corpus_reader.read_lines(path)
-    rows, (text_place, tag_place), width = columns.open_rows(
-        lines, str(path), "\t", [_TEXT, _TAG], lambda _: [], (0, 1)
-    )
-    for row in rows:
-        if row.cells is None or len(row.cells) != width:
+    for row in columns.open_rows(lines, str(path), "\t", [_TEXT, _TAG], lambda _: [], (0, 1)):
+        if row.cells is None:
             unlisted["malformed row"] += 1
             continue
-        tag, text = row.cells[tag_place].strip(), row.cells[text_place]
+        text, tag = row.cells[0], row.cells[1].strip()
         try:
             code = languages.get(cfg.labels.get(tag, tag)).base
         except UserError:

@@ -23,8 +23,10 @@ _RARE = 0.5
 _FEW_LETTERS = 0.5  # of the changed characters
 _MAX_BEHIND = 0.8  # the mean gain of another language, of words that had signs inside
 _MIN_RIGHT = 0.5  # of the changed characters become letters of the language or apostrophes
-_ANYWHERE = frozenset("▁￭→←↔⇒⇐↑↓°’‘ʼʻ\u00a0\u202f\u00b7…–—−\u00ad\u200b\u200c\u200d\ufeff\ufffd")
-_QUOTES, _LOW_QUOTES = frozenset("“”«»‹›"), frozenset("„‚")
+# Blanks and marks of direction, which no code page has.
+_UNSEEN = frozenset(map(chr, (*range(0x2000, 0x200E), *range(0x2028, 0x2030), *range(0x205F, 0x2070))))
+_ANYWHERE = _UNSEEN | frozenset("▁￭→←↔⇒⇐↑↓°’‘ʼʻ\u00a0\u00b7…–—−\u00ad\ufeff\ufffd")
+_QUOTES, _LOW_QUOTES = frozenset("“”«»‹›\u200e\u200f"), frozenset("„‚")
 _BEFORE_WORDS = frozenset("¿¡•§€£¥№►▶■●○◦▪✓★")
 _BEHIND_WORDS = frozenset("†‡ªº™®©²³¹‰ⁿ")
 

@@ -20,7 +20,7 @@ from xling.corpora.card import publication
 from xling.corpora.card.counters import Counters
 from xling.corpora.card.ledgers import merged_counters, merged_ledger
 from xling.corpora.card.publication import STATS
-from xling.corpora.common.json_rows import ARRAY_NOTE, COMMA_NOTE
+from xling.corpora.common.json_rows import ARRAY_NOTE, COMMA_NOTE, JOINED_NOTE
 from xling.corpora.mono.build import PLAN, Build
 from xling.corpora.mono.parts import CUTOFFS, INPUTS, meanings, partial_reasons
 from xling.corpora.mono.settings import CC_INDEX, STAGE_NAME
@@ -42,6 +42,7 @@ _SAID_NOTES = (
     WRAPPED_NOTE,
     CUT_NOTE,
     ARRAY_NOTE,
+    JOINED_NOTE,
     COMMA_NOTE,
     LOST_CHARS_NOTE,
 )

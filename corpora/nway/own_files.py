@@ -30,7 +30,7 @@ from xling.core.languages import Language
 from xling.core.output import manifest
 from xling.core.output.command_result import tell
 from xling.corpora.common import columns
-from xling.corpora.common.json_rows import read_json
+from xling.corpora.common.json_rows import read_values
 from xling.corpora.parallel.sources import PAIR_SOURCES, READ_STAGE, SourceContext, codes_of
 from xling.text import vocab
 from xling.text.document import Ledger
@@ -199,7 +199,7 @@ def _in_columns(path: Path, kind: str, langs: Sequence[Language]) -> list[Langua
         headers = [list(pq.read_schema(path).names)]
     else:
         first = next(corpus_reader.read_lines(path, keep_bad=True))
-        record = read_json(first, Ledger()) if kind == "jsonl" else None
+        record = next(iter(read_values(first, Ledger())), None) if kind == "jsonl" else None
         inner = record.get("translation", record) if isinstance(record, dict) else None
         headers = [list(inner)] if isinstance(inner, dict) else []
         if kind in ("tsv", "csv"):

@@ -33,15 +33,13 @@ class Delimited(LocalFiles):
     def documents(self, lines: Iterator[str], shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield the documents of a table, given by its lines; errors as those of `read`."""
         uri = f"{self.uri.partition(':')[0]}:{shard.location}"
-        rows, (place, *_), width = columns.open_rows(
-            lines, uri, self.delimiter, [self.field] if self.field else [], self._guess, ()
-        )
-        for number, row in enumerate(rows):
+        names = [self.field] if self.field else []
+        for number, row in enumerate(columns.open_rows(lines, uri, self.delimiter, names, self._guess, ())):
             name = f"{shard.name}/{number}"
-            if row.cells is None or not place < len(row.cells) <= width:
+            if row.cells is None:
                 count_refused(name, shard.source, "malformed row", ledger)
                 continue
-            text = running_text(row.cells[place], ledger)
+            text = running_text(row.cells[0], ledger)
             if doc := admit(Document(name, text, source=shard.source), ledger):
                 yield doc
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from xling.corpora.sources.warc import MAX_PAGE_BYTES, html_text
 from xling.corpora.sources.webpage import REASONS
 from xling.corpora.sources.whole_file import WholeFiles
 from xling.text.document import Ledger
+from xling.text.files.compressed import DAMAGE_ERRORS, read_whole_chunks
+from xling.text.files.globs import matching_files
 
 _ENDINGS = (".html", ".htm", ".xhtml")
 
@@ -33,9 +36,7 @@ class Html(WholeFiles):
         folder = Path(self.rest)
         if not (self.rest and folder.is_dir()):
             return local_shards(self.uri, self.rest)
-        paths = sorted(
-            path for path in folder.rglob("*") if path.suffix.lower() in _ENDINGS and path.is_file()
-        )
+        paths = [path for path in matching_files(f"{folder}/**/*") if path.suffix.lower() in _ENDINGS]
         if not paths:
             raise UserError(f"{self.uri}: no page below {folder}", ", ".join(_ENDINGS), "check the path")
         return [
@@ -46,8 +47,12 @@ class Html(WholeFiles):
 
     def texts(self, path: Path, ledger: Ledger) -> Iterator[tuple[str, str]]:
         """Yield the text of the page; the charset is its own, or a guess from the bytes."""
-        with path.open("rb") as file:
-            page = file.read(MAX_PAGE_BYTES + 1)
+        page = b""
+        with suppress(EOFError, *DAMAGE_ERRORS):  # what comes before a cut is read, as browsers do
+            for chunk in read_whole_chunks(path):
+                page += chunk
+                if len(page) > MAX_PAGE_BYTES:
+                    break
         if len(page) > MAX_PAGE_BYTES:
             yield "", "page over 16 MiB"
         else:

@@ -6,10 +6,11 @@ import datetime
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from xling.corpora.common.json_rows import is_array_mark, read_json
+from xling.corpora.common.json_rows import read_values
 from xling.corpora.common.parquet_rows import LongCell
 from xling.corpora.common.shards import FORM
 from xling.corpora.sources.source import SOURCES, STAGE, LocalFiles, Shard, admit, declared_lang, running_text
@@ -35,11 +36,10 @@ class Jsonl(LocalFiles):
         for number, line in enumerate(
             read_lines(self.context.local(shard), ledger, lang=self.context.one_lang)
         ):
-            if not line.strip() or is_array_mark(line):
-                continue
-            row = read_json(line, ledger)
-            if kept := from_row(row, f"{shard.name}/{number}", shard.source, ledger, self.field):
-                yield kept
+            for place, row in enumerate(read_values(line, ledger)):
+                name = f"{shard.name}/{number}" + (f".{place}" if place else "")
+                if kept := from_row(row, name, shard.source, ledger, self.field):
+                    yield kept
 
 
 def from_row(row: Any, name: str, source: str, ledger: Ledger, field: str = "") -> Document | None:
@@ -49,6 +49,8 @@ def from_row(row: Any, name: str, source: str, ledger: Ledger, field: str = "") 
         count_refused(name, source, "not a JSON object", ledger)
         return None
     if not any(key in row for key in text_fields):
+        if (STAGE, "no text field") not in ledger.dropped:
+            ledger.count_event(f"no text field: the first such row has {', '.join(map(str, row))}"[:200])
         count_refused(name, source, "no text field", ledger)
         return None
     given = [row[key] for key in text_fields if row.get(key) is not None]
@@ -71,10 +73,8 @@ def from_row(row: Any, name: str, source: str, ledger: Ledger, field: str = "") 
 def _form(meta: Any) -> str:
     """Return the form that a corpus of ours wrote down for a document, "" for other rows."""
     if isinstance(meta, str) and FORM in meta:
-        try:
+        with suppress(ValueError, RecursionError):
             meta = json.loads(meta)
-        except (ValueError, RecursionError):
-            return ""
     form = meta.get(FORM) if isinstance(meta, dict) else ""
     return form if isinstance(form, str) and form in (TITLED, LONE) else ""
 
@@ -102,13 +102,9 @@ def as_text(value: Any) -> str | None:
             return None
     if isinstance(value, str):
         return replace_surrogates(value)
-    if isinstance(value, list | tuple):
-        lines = [as_text(item) for item in value if not isinstance(item, list | tuple)]
-        return (
-            "\n".join(line for line in lines if line)
-            if None not in lines and len(lines) == len(value)
-            else None
-        )
+    if isinstance(value, list | tuple) and not any(isinstance(item, list | tuple) for item in value):
+        lines = list(map(as_text, value))
+        return None if None in lines else "\n".join(filter(None, lines))
     return None
 
 
@@ -131,11 +127,7 @@ def as_date(value: Any) -> str:
     text = str(value).strip()
     try:
         if _ISO.fullmatch(text):
-            _ = (
-                datetime.datetime.fromisoformat(text)
-                if len(text) > 7
-                else datetime.date(*_year_month(text), 1)
-            )
+            datetime.datetime.fromisoformat(text if len(text) > 7 else f"{text}-01-01"[:10])
             return text
         if digits := _DIGITS.fullmatch(text):
             form = "%Y%m%d%H%M%S" if digits[4] else "%Y%m%d"
@@ -152,8 +144,3 @@ def as_date(value: Any) -> str:
         return parsedate_to_datetime(text).isoformat().replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError, TypeError, IndexError):
         return ""
-
-
-def _year_month(text: str) -> tuple[int, int]:
-    year, _, month = text.partition("-")
-    return int(year), int(month or 1)

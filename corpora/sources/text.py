@@ -20,27 +20,20 @@ from xling.corpora.sources.source import (
 )
 from xling.text.document import LONE, Document, Ledger
 from xling.text.files.compressed import read_lines
-from xling.text.long_texts import (
-    CLOSING,
-    LIST_LINES,
-    SENTENCE_ENDS,
-    cut_text,
-    is_list_of_sentences,
-    split_line,
-)
+from xling.text.long_texts import LIST_LINES, cut_text, is_ended, is_list_of_sentences, split_line
 from xling.text.wrapped_lines import join_sentences, join_wrapped, wrapped_width
 
 LIST_NOTE = "file of isolated sentences, one a line: each line is a document"
 SHORT_NOTE = "file whose blank lines are between short paragraphs: they end no document"
-TABLE_NOTE = (
-    "file of a table, read whole with its names of columns: csv:FILE#COLUMN and tsv: read the text alone"
-)
+TABLE_NOTE = "file of a table or with markup, read whole: csv:FILE#COLUMN, jsonl:, html:, ... read the text"
 TIMES_NOTE = "lines of subtitles with their number or times left out"
 _HEAD_LINES, _HEAD_BYTES = 1000, 1 << 20
 _MIN_CUES = 5  # of subtitles, and rows of a table
 _SHORT_BLOCK = 300
 _MAX_SHARE_ENDED = 0.6
 _CALLED_TABLE = re.compile(r"\.(?:csv|tsv)(?:\.\w+)?$", re.IGNORECASE)
+_MARKUP = ("<?xml", "<mediawiki", "<!doctype", "<htm", '{"', "warc/1.")
+_DOC = re.compile(r"<doc\b.*>|</doc>")
 _TIMES = re.compile(r"(?:\d+:)?\d+:\d\d[.,]\d+ +--> +(?:\d+:)?\d+:\d\d[.,]\d+.*")
 
 
@@ -65,14 +58,17 @@ def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Docume
     if sum(map(_is_times, head)) >= _MIN_CUES:
         lines = join_sentences(_without_times(itertools.chain(head, lines), ledger))
         head = list(_head(lines))
+    if any(map(_DOC.fullmatch, head)):  # of WikiExtractor and others: these lines alone end a document
+        lines = ("" if _DOC.fullmatch(line) else line for line in itertools.chain(head, lines) if line)
+        head = list(_head(lines))
     texts = [line for line in head if line]
-    num_tabs = {line.count("\t") for line in texts}
+    num_tabs = {line.strip().count("\t") for line in texts}
     is_even = len(texts) >= _MIN_CUES and len(num_tabs) == 1 and num_tabs != {0}
-    if is_even or _CALLED_TABLE.search(shard.location):
+    if is_even or _CALLED_TABLE.search(shard.location) or "".join(texts[:1]).lower().startswith(_MARKUP):
         ledger.count_event(TABLE_NOTE)
     sizes = [sum(map(len, block)) for is_text, block in itertools.groupby(head, bool) if is_text]
     # Blocks of several lines that each end with a sentence are short documents, as CC-100's format has them.
-    is_broken = len(sizes) == len(texts) or sum(map(_is_ended, texts)) < _MAX_SHARE_ENDED * len(texts)
+    is_broken = len(sizes) == len(texts) or sum(map(is_ended, texts)) < _MAX_SHARE_ENDED * len(texts)
     is_short = len(sizes) >= LIST_LINES and sorted(sizes)[len(sizes) // 2] < _SHORT_BLOCK and is_broken
     num_borders = 0 if len(sizes) == len(texts) and is_short else len(head) - len(texts)
     all_lines: Iterator[str] = itertools.chain(head, lines)

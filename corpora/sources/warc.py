@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 import brotli
+import zstandard
 from resiliparse.parse.encoding import bytes_to_str, detect_encoding, map_encoding_to_html5
 
 from xling.corpora.sources.page_text import page_text
@@ -67,7 +68,7 @@ class Warc(LocalFiles):
             return "", "not HTML"
         try:
             page = _decode_body(body, http_headers)
-        except (OSError, EOFError, zlib.error, brotli.error, ValueError):
+        except (OSError, EOFError, zlib.error, brotli.error, zstandard.ZstdError, ValueError):
             return "", "damaged HTTP body"
         if len(page) > MAX_PAGE_BYTES:
             return "", "page over 16 MiB"
@@ -98,6 +99,8 @@ def _decode_body(body: bytes, http_headers: dict[str, str]) -> bytes:
     encoding = http_headers.get("content-encoding", "").lower()
     if body.startswith(b"\x1f\x8b"):
         return _inflate(body, 31)
+    if body.startswith(b"\x28\xb5\x2f\xfd"):
+        return zstandard.ZstdDecompressor().stream_reader(body).read(MAX_PAGE_BYTES + 1)
     looks_like_html = body.lstrip()[:1] == b"<"
     if encoding == "br" and not looks_like_html:
         return bytes(brotli.Decompressor().process(body, output_buffer_limit=MAX_PAGE_BYTES + 1))
@@ -136,12 +139,17 @@ def _unchunk(body: bytes) -> bytes:
         position = end + 2 + length + 2
 
 
+# What browsers read under a name that has fewer characters in Python.
+_WIDER = {"shift_jis": "cp932", "euc_kr": "cp949", "big5": "big5hkscs", "iso8859-11": "cp874"}
+
+
 def html_text(page: bytes, parameters: str, ledger: Ledger) -> str:
     """Decode a page; ``parameters`` are those of its content type, "" where nobody states any."""
     stated = parameters.lower().partition("charset=")[2].strip("\"' ;")
     if stated:
         try:
-            return page.decode(map_encoding_to_html5(stated) or stated)
+            codec = map_encoding_to_html5(stated) or stated
+            return page.decode(_WIDER.get(codec, codec))
         except (LookupError, UnicodeDecodeError, ValueError):
             ledger.count_event("page not in the charset its server states")
     text = page.decode("utf-8", "replace")
@@ -151,4 +159,5 @@ def html_text(page: bytes, parameters: str, ledger: Ledger) -> str:
     guessed = unmarked_utf(page[:_HEAD_BYTES]) or detect_encoding(
         page, html5_compatible=True, from_html_meta=True
     )
-    return str(bytes_to_str(page, guessed or "utf-8"))
+    codec = guessed or "utf-8"
+    return str(bytes_to_str(page, _WIDER.get(codec, codec)))

@@ -149,7 +149,7 @@ def texts_of(path: Path) -> Iterator[str]:
             if kind == ".jsonl":
                 yield from _string_values(json.loads(line))
             else:
-                yield from line.split("\t")
+                yield from line.replace(" ||| ", "\t").split("\t")
     except (json.JSONDecodeError, RecursionError) as error:
         raise UserError(f"evaluation file {path} cannot be read: {error}", "JSON, or JSON lines") from None
 

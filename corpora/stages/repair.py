@@ -17,14 +17,16 @@ from xling.corpora.langid.code_pages import CodePages, is_surely_damaged
 from xling.corpora.langid.whole_text import misfits
 from xling.corpora.stages import STREAMING, Stage, Verdict
 from xling.text.document import LONE, Document
-from xling.text.repair import code_points, decode_c1, decode_mojibake, has_mojibake
+from xling.text.repair import code_points, decode_c1, decode_entities, decode_mojibake, has_mojibake
 from xling.text.tokenised import TOKENISED, tokenised_kind
 
 _OTHER_LINE_ENDS = "\r\x0b\x0c\u2028\u2029"
 _LINE_BREAKS = re.compile(f"\r\n|[{_OTHER_LINE_ENDS}]")
 # Control characters, byte order marks, soft hyphens, non-characters and lone surrogates. Zero-width joiners
 # and spaces stay: Persian, the scripts of India and Khmer are written with them.
-_INVISIBLE = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\ufeff\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff]")
+_INVISIBLE = re.compile(
+    "\x1b\\[[0-9;]*[A-Za-z]|[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\ufeff\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff]"
+)
 # Kinds of code points: to be repaired; a blank; a line end; one whose normal form only unicodedata knows.
 _INVISIBLE_KIND, _BLANK_KIND, _LINE_END_KIND, _UNKNOWN_KIND = 1, 8, 16, 32
 # A question mark where a letter was; in addresses it is none.
@@ -51,7 +53,7 @@ _PLAIN_RANGES = ((0x3100, 0x312F), (0x3400, 0x9FFF), (0xAC00, 0xD7A3), (0xFF01, 
 @STREAMING.register("repair")
 @dataclass(frozen=True)
 class Repair(Stage):
-    """Bring text to NFC, delete control characters and repair text decoded with a wrong charset.
+    """Bring text to NFC, delete control characters, read escapes and repair text decoded with a wrong charset.
 
     UTF-8 that was read in another code page is decoded, and text in one code page that was read in another, where the
     language is known. Quotes, widths and ligatures are left as they are.
@@ -98,7 +100,7 @@ class Repair(Stage):
 
     def edit(self, doc: Document) -> Verdict:
         """Repair a document; the ledger notes how many had more wrong than their spaces."""
-        reread, is_suspect = self._reread(doc.text)
+        reread, is_suspect = self._reread(decode_entities(doc.text))
         text = repair(reread)
         notes = {} if text == doc.text or text == tidy_space(doc.text) else {"repaired_unicode": 1}
         if kind := tokenised_kind(text):

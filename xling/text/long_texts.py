@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 SENTENCE_ENDS = ".!?…。！？．｡؟۔।॥՜՞։܀܁܂።፡፧፨᙮၊။។៕᠃᠉⁇⁈⁉᪨᪩᰻᰼᱾᱿꓿꘎꘏꛳꛷꡶꡷꣎꣏"
 """Of the world's scripts: Unicode's property Sentence_Terminal, and the ellipsis."""
-CLOSING = "\"'”’»›)]）］」』】〉》“‘"
+CLOSING = "\"'”’»›)]）］」』】〉》“‘\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """Marks that may follow the end of a sentence."""
+_ENDS, _BEHIND_END = tuple(SENTENCE_ENDS), CLOSING + " "
 LIST_LINES = 50
 """Lines from which a text without blank lines may be a list of sentences."""
 
@@ -29,11 +30,17 @@ _BLANK = re.compile("[\\s\u034f\u115f\u1160\u180e\u200b-\u200f\u2060\u2800\u3164
 _BREAKS = str.maketrans({"\f": "\n\n", "\u2028": "\n", "\u2029": "\n"})
 
 
+def is_ended(line: str) -> bool:
+    """Return whether a line ends with a sentence, in any script."""
+    return line.rstrip(_BEHIND_END).endswith(_ENDS)
+
+
 def split_line(line: str) -> list[str]:
     """Return the lines that a line of a file holds: Unicode has separators of its own, and a form feed ends a page.
 
     Lines that look blank are empty, and so is one between two pages.
     """
+    line = line.replace("<|endoftext|>", "\f")  # what ends a document in the files of language models
     return ["" if _BLANK.fullmatch(part) else part for part in line.translate(_BREAKS).split("\n")]
 
 
@@ -100,7 +107,7 @@ def _is_wrapped(lines: Sequence[str]) -> bool:
     continued = sorted(
         len(line)
         for line, following in itertools.pairwise(lines)
-        if following[0].islower() and not line.rstrip(CLOSING).endswith(tuple(SENTENCE_ENDS))
+        if following[0].islower() and not is_ended(line)
     )
     if len(continued) <= _MAX_SHARE_CONTINUED * len(lines):
         return False

@@ -24,6 +24,10 @@ from xling.core import languages
 
 _ENTITY = re.compile(r"&(?:[a-zA-Z][a-zA-Z0-9]{1,8}|#[0-9]{2,7}|#[xX][0-9a-fA-F]{2,6});")
 _MAX_ROUNDS = 2  # text that was escaped or decoded wrongly twice
+_CODE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+")
+# A line end that a program wrote as two letters: behind a sentence, and in such a text elsewhere. No \nu of LaTeX.
+_LINE_END = re.compile(r"(?:\\r)?\\n(?![a-z])")
+_LINE_END_BEHIND = re.compile(r"(?<=[.!?…。！？؟۔।:\"'”’»)\s])" + _LINE_END.pattern)
 
 _WHOLE_TEXT_CODECS = ("cp1252", "cp1251", "cp1250", "mac_roman", "koi8_r", "cp1253", "cp1254", "cp1257", "cp1255",
                       "cp1256", "cp437", "cp850", "iso8859_2", "iso8859_15", "cp866", "cp852")  # fmt: skip
@@ -86,7 +90,7 @@ _APOSTROPHE = re.compile(r"(?<=[^\W\d_])[`´](?=[^\W\d_])")
 _QUOTE_MARKS = '"“”„«»‟'
 
 DAMAGE_PATTERN = (
-    r"&[a-zA-Z#][a-zA-Z0-9]{1,8};|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u{ad}\u{feff}\u{200b}-\u{200f}\u{2028}-\u{202e}"
+    r"&[a-zA-Z#][a-zA-Z0-9]{1,8};|\\[unr]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u{ad}\u{feff}\u{200b}-\u{200f}\u{2028}-\u{202e}"
     r"\u{2060}-\u{2069}]|``|,,|\"\"|\p{L}[`´]\p{L}|Ã "
     + "".join(f"|{_sequence_pattern(codec)}" for codec in _WHOLE_TEXT_CODECS)
     + "|[ÃÂÐÑ]\u00a0"
@@ -95,7 +99,13 @@ DAMAGE_PATTERN = (
 
 
 def decode_entities(text: str) -> str:
-    """Replace character references with their characters; a no-break space becomes a space."""
+    r"""Replace character references, ``\u00e9`` and ``\n`` with their characters; a no-break space becomes a space."""
+    if "\\" in text:
+        plain = _CODE.sub(
+            lambda match: bytes.fromhex(match[0].replace("\\u", "")).decode("utf-16-be", "replace"), text
+        )
+        plain = _LINE_END.sub("\n", plain) if _LINE_END_BEHIND.search(plain) else plain
+        text = plain.replace('\\"', '"') if plain != text else text
     for _ in range(_MAX_ROUNDS):
         decoded_text = _ENTITY.sub(lambda match: html.unescape(match[0]).replace("\xa0", " "), text)
         if decoded_text == text:

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-from xling.text.long_texts import CLOSING, SENTENCE_ENDS
+from xling.text.long_texts import CLOSING, SENTENCE_ENDS, is_ended
 from xling.text.words.units import unspaced_share
 
 _MIN_LINES, _MIN_WIDTH, _MAX_WIDTH = 20, 20, 130
@@ -15,9 +15,8 @@ _MAX_SHARE_PAUSES = 0.35
 _MIN_SHARE_SMALL = 0.5
 _LONG_PARAGRAPH = 4000
 _WIDE_MARKS = "，。、！？；：．｡「」『』（）《》〈〉【】"
-_ENDS = tuple(SENTENCE_ENDS)
 # A verse ends with one of these more often than a line that is full.
-_PAUSES = (*_ENDS, *",;:،؛，、；：|")
+_PAUSES = (*SENTENCE_ENDS, *",;:،؛，、；：|")
 
 
 def wrapped_width(lines: Sequence[str]) -> int:
@@ -36,7 +35,7 @@ def wrapped_width(lines: Sequence[str]) -> int:
     if not _MIN_WIDTH <= width <= _MAX_WIDTH or not pairs:
         return 0
     full = [(a, b) for a, b in pairs if _is_full(a, b, width)]
-    going_on = [(a, b) for a, b in full if not a.rstrip(CLOSING).endswith(_ENDS)]
+    going_on = [(a, b) for a, b in full if not is_ended(a)]
     if len(full) < _MIN_SHARE_FULL * len(pairs) or len(going_on) < (1 - _MAX_SHARE_ENDED) * len(full):
         return 0
     if sum(a.rstrip(CLOSING).endswith(_PAUSES) for a, _ in full) > _MAX_SHARE_PAUSES * len(full):
@@ -50,15 +49,16 @@ def wrapped_width(lines: Sequence[str]) -> int:
 def join_wrapped(lines: Iterable[str], width: int) -> Iterator[str]:
     """Yield the paragraphs of lines that `wrapped_width` has found to be ``width`` characters wide.
 
-    A paragraph ends at an empty line, and at a line to which the next word would have been added. A word that ends in a
-    hyphen is followed by no blank; no character is lost. Where no paragraph ends, one of thousands of characters ends
-    with a sentence, which bounds memory.
+    A paragraph ends at an empty line, at a line to which the next word would have been added, and at a sentence before
+    a line that is indented further. A word that ends in a hyphen is followed by no blank; no character is lost. Where
+    no paragraph ends, one of thousands of characters ends with a sentence, which bounds memory.
     """
     parts: list[str] = []
-    size = 0
+    size = indent = 0
     for line in lines:
-        text = line.strip()
-        if parts and (not text or not _is_full(parts[-1], text, width) or _is_long(parts, size)):
+        text, last_indent, indent = line.strip(), indent, len(line) - len(line.lstrip())
+        is_new = parts and indent > last_indent and is_ended(parts[-1])
+        if parts and (is_new or not text or not _is_full(parts[-1], text, width) or _is_long(parts, size)):
             yield _joined(parts)
             parts, size = [], 0
         if text:
@@ -75,7 +75,7 @@ def join_sentences(lines: Iterable[str]) -> Iterator[str]:
     for line in filter(None, map(str.strip, lines)):
         parts.append(line)
         size += len(line)
-        if line.rstrip(CLOSING).endswith(_ENDS) or size > _LONG_PARAGRAPH:
+        if is_ended(line) or size > _LONG_PARAGRAPH:
             yield _joined(parts)
             parts, size = [], 0
     if parts:
@@ -89,9 +89,7 @@ def _is_full(line: str, following: str, width: int) -> bool:
 
 
 def _is_long(lines: Sequence[str], size: int) -> bool:
-    return size > 10 * _LONG_PARAGRAPH or (
-        size > _LONG_PARAGRAPH and lines[-1].rstrip(CLOSING).endswith(_ENDS)
-    )
+    return size > 10 * _LONG_PARAGRAPH or (size > _LONG_PARAGRAPH and is_ended(lines[-1]))
 
 
 def _joined(lines: Sequence[str]) -> str:

@@ -64,6 +64,8 @@ class Repair(PairFilter):
                 decoded = self._with_steps(pairs, side, other, lang, ("mojibake",), [])[side]
                 pairs = _reread(_with_decoded(pairs, side, lang, decoded, changes), side, lang, changes)
             pairs = self._with_steps(pairs, side, other, lang, ("invisible", "quotes"), changes)
+        # A text is a line: what a character reference or another program's escape stood for may be none.
+        pairs = pairs.with_columns(pl.col(*SIDES).str.replace_all(r"[\t-\r\u{85}\u{2028}\u{2029}]+", " "))
         return pairs, pl.DataFrame(changes, REPAIRS, orient="row")
 
     def _with_steps(

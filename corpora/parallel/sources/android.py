@@ -40,6 +40,8 @@ class Android(TwoFiles):
                 if kind == "text":
                     if parts is not None:
                         parts.append(name)
+                elif name == "br" and parts is not None:
+                    parts.append(" ")
                 elif name in ("string", "plurals", "string-array") and kind == "start":
                     group, place = attributes.get("name", ""), 0
                     if (product := attributes.get("product", "default")) != "default":

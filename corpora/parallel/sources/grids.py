@@ -7,6 +7,7 @@ from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.corpora.common import columns
+from xling.corpora.common.columns import MAX_ABOVE
 from xling.corpora.common.spreadsheets import Grid
 from xling.corpora.parallel.sources import Row, SourceContext, drop_row
 from xling.corpora.parallel.sources.tables import TableFile, guess_columns
@@ -39,9 +40,14 @@ class GridFile(TableFile):
         """
         problem: UserError | None = None
         uri, num_read = f"{cls.kind}:{path}", 0
+        # Beside a table whose columns have names, one without them is of something else.
+        has_names = not column_names and any(_is_named(grid, context) for grid in cls.grids(path))
         for number, grid in enumerate(cls.grids(path)):
             filled = [row for row in grid if any(map(str.strip, row))]
             if not filled:
+                continue
+            if has_names and not _is_named(grid, context):
+                ledger.count_event(OTHER_TABLES)
                 continue
             try:
                 rows = list(_rows_of(filled, f"{uri}/{number}", column_names, context, ledger))
@@ -57,19 +63,22 @@ class GridFile(TableFile):
             )
 
 
+def _is_named(grid: Grid, context: SourceContext) -> bool:
+    """Return whether one of the first rows names columns of the two languages by their codes or names."""
+    return any(guess_columns(tuple(row), (context.src, context.tgt)) for row in grid[:MAX_ABOVE])
+
+
 def _rows_of(grid: Grid, uri: str, names: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
     width = max(map(len, grid))
     if width < 2:
         raise UserError(f"{uri} has one column", "two or more", "name the columns after #")
     # One line a row: white space in a cell is one space in a pair anyway. A mark that no text has keeps quotes alone.
-    lines = ("\t".join(" ".join(cell.split()) for cell in row) for row in grid)
+    lines = ("\t".join(" ".join(cell.split()) for cell in row) + "\t" * (width - len(row)) for row in grid)
     guess = lambda header: guess_columns(tuple(header), (context.src, context.tgt))  # noqa: E731 - binds the languages
-    rows, positions, _ = columns.open_rows(lines, uri, "\t", names, guess, (0, 1))
+    rows = columns.open_rows(lines, uri.rpartition("/")[0], "\t", names, guess, (0, 1))
     for number, row in enumerate(rows):
-        cells = list(row.cells or ())
-        is_whole = max(positions) < len(cells) <= width
-        if not is_whole or max(len(cells[place]) for place in positions[:2]) > MAX_CELL_BYTES:
+        if row.cells is None or max(map(len, row.cells[:2])) > MAX_CELL_BYTES:
             drop_row(ledger, "malformed", f"{uri}/{number}", row.text[:1000])
         else:
-            src, tgt, *doc = (cells[place] for place in positions)
+            src, tgt, *doc = row.cells
             yield src, tgt, doc[0] if doc else ""

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from xling.core.errors import UserError
 from xling.core.languages import Language
 from xling.corpora.common import columns
-from xling.corpora.common.json_rows import is_array_mark, read_json
+from xling.corpora.common.json_rows import read_values
 from xling.corpora.common.parquet_rows import DAMAGE, read_rows
 from xling.corpora.parallel.sources import (
     PAIR_SOURCES,
@@ -82,13 +82,12 @@ class _Delimited(TableFile):
         lines = corpus_reader.read_lines(path, MAX_CELL_BYTES, keep_bad=True)
         guess = lambda header: guess_columns(tuple(header), (context.src, context.tgt))  # noqa: E731 - binds the languages
         uri = f"{cls.kind}:{path}"
-        rows, positions, width = columns.open_rows(lines, uri, cls.delimiter, column_names, guess, (0, 1))
+        rows = columns.open_rows(lines, uri, cls.delimiter, column_names, guess, (0, 1))
         for number, row in enumerate(rows):
-            # A row with more cells has a tab or a comma inside a text, which would be cut there.
-            if row.cells is None or not max(positions) < len(row.cells) <= width:
+            if row.cells is None:
                 drop_row(ledger, "malformed", f"{path}/{number}", row.text)
                 continue
-            src, tgt, *doc = (row.cells[place] for place in positions)
+            src, tgt, *doc = row.cells
             yield src, tgt, doc[0] if doc else ""
 
 
@@ -119,14 +118,12 @@ class Jsonl(TableFile):
         """Yield the pairs of a file."""
         lines = corpus_reader.read_lines(path, MAX_CELL_BYTES, keep_bad=True, every_cr=True)
         for number, line in enumerate(lines):
-            if not line.strip() or is_array_mark(line):
-                continue
-            record = read_json(line, ledger)
-            row = from_record(record, column_names, context) if isinstance(record, dict) else None
-            if row is None:
-                drop_row(ledger, "malformed", f"{path}/{number}", line)
-            else:
-                yield row
+            for record in read_values(line, ledger):
+                row = from_record(record, column_names, context) if isinstance(record, dict) else None
+                if row is None:
+                    drop_row(ledger, "malformed", f"{path}/{number}", line)
+                else:
+                    yield row
 
 
 @PAIR_SOURCES.register("parquet")

@@ -30,6 +30,7 @@ _SINGLE_QUOTED = re.compile(rf"{_SINGLE.pattern}(?:([,;\t|]){_SINGLE.pattern}(?:
 _MIN_SINGLE_QUOTED, _SHOWN_CHARS = 5, 200
 _MAX_LINES, _MAX_OPEN = 10_000, 40  # of a row, and of its cells that go on in a later line
 _MIN_SHARE, _MARGIN = 0.5, 0.1
+_BARS, _MIN_BARS = " ||| ", 0.9
 _MIN_ROWS_INSIDE, _ROWS_INSIDE = 5, 0.9
 
 
@@ -95,6 +96,10 @@ def _without_single_quotes(line: str) -> str:
     return _SINGLE.sub(lambda cell: '"' + cell[1].replace("''", "'").replace('"', '""') + '"', line)
 
 
+def _with_tabs(line: str) -> str:
+    return line if isinstance(line, BadLine) else line.replace(_BARS, "\t")
+
+
 def _unless_too_wide(line: str) -> str:
     is_wide = len(line) > MAX_COLUMNS and max(map(line.count, DELIMITERS)) >= MAX_COLUMNS
     return BadLine(line[:_SHOWN_CHARS]) if is_wide else line
@@ -120,7 +125,11 @@ class Rows:
         if self.first and re.fullmatch(r"sep=.", self.first[0].strip()):  # Excel's own line
             delimiter = delimiter or self.first[0].strip()[-1]
             del self.first[0]
-        if change := _other_quotes(self.first):
+        change = _other_quotes(self.first)
+        # The format of fast_align, where quotes are letters.
+        if self.first and sum(_BARS in line for line in self.first) >= _MIN_BARS * len(self.first):
+            delimiter, quoted, change = "\t", False, _with_tabs
+        if change:
             self._lines, self.first = map(change, lines), list(map(change, self.first))
         self._waiting: deque[str] = deque(self.first)
         self.delimiter, self.quoted = delimiter, quoted

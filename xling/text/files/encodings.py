@@ -140,6 +140,7 @@ _KINDS = {
     b"{\\rtf": "RTF",
     b"7z\xbc\xaf\x27\x1c": "a 7z archive",
     b"Rar!\x1a\x07": "a RAR archive",
+    b"\x1f\x8b": "compressed by gzip twice",
     b"\x1f\x9d": "compressed by compress (.Z)",
     b"\x04\x22\x4d\x18": "compressed by lz4",
     b"\x5d\x00\x00": "compressed by lzma",

@@ -33,7 +33,7 @@ NO_SPACE_ENDS = frozenset(_EAST_ASIAN + SENTENCE_ENDS["Khmr"] + SENTENCE_ENDS["M
 """Ends of scripts without spaces between words."""
 
 _SPACE = r"\s\u200b"
-_CLOSING = r"\"'”’“‘»«›‹」』）)\]】》"
+_CLOSING = r"\"'”’“‘»«›‹」』）)\]】》\u200e\u200f\u202a-\u202e\u2066-\u2069"
 # Letters of scripts without spaces: behind them a question mark needs none either.
 _UNSPACED_LETTER = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
 _BEFORE_SPACE = rf"(?=[{_CLOSING}]*[{_SPACE}])"

@@ -1,0 +1,152 @@
+"""Tables as R, spreadsheets, fast_align and Tatoeba write them: cells without names, lines above the names."""
+
+import io
+import zipfile
+
+import pytest
+
+from xling.core import languages
+from xling.core.errors import UserError
+from xling.corpora.parallel.sources import SourceContext, open_sources
+from xling.corpora.parallel.sources.grids import OTHER_TABLES
+from xling.corpora.sources.source import Context, open_source
+from xling.corpora.stages.contamination import texts_of
+from xling.text.document import Ledger
+
+PAIRS = [(f"The library {i} opened in spring.", f"Maktaba {i} ilifunguliwa masika.") for i in range(30)]
+
+
+def pairs(path, text, columns="", scheme="csv"):
+    """The pairs of a file, and the reasons why rows were dropped."""
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    ledger = Ledger()
+    sources = open_sources([f"{scheme}:{path}{columns}"], SourceContext(*languages.get_pair("en-sw")))
+    found = [row[:2] for source in sources for row in source.rows(ledger)]
+    return found, {reason: num for (_, reason), num in ledger.dropped.items()}, ledger
+
+
+def texts(path, text, columns=""):
+    """The documents of a table."""
+    path.write_text(text, encoding="utf-8")
+    ledger = Ledger()
+    source = open_source(f"csv:{path}{columns}", Context("sw"))
+    return [doc.text for shard in source.shards() for doc in source.read(shard, ledger)]
+
+
+@pytest.mark.parametrize(("mark", "scheme"), [("\t", "tsv"), ("\t", "csv"), (",", "csv"), (";", "csv")])
+@pytest.mark.parametrize("extra", ["", "id"])
+def test_numbers_of_rows_without_a_name_as_r_writes_them(tmp_path, mark, scheme, extra):
+    names = mark.join(filter(None, [extra, "en", "sw"]))
+    rows = "".join(
+        mark.join([str(i), *([f"{i + 7}"] if extra else []), *pair]) + "\n" for i, pair in enumerate(PAIRS)
+    )
+    assert pairs(tmp_path / "a", f"{names}\n{rows}", scheme=scheme)[:2] == (PAIRS, {})
+    quoted = "".join(f'"{i}","{sw}"\n' for i, (_, sw) in enumerate(PAIRS))
+    assert texts(tmp_path / "b", f'"text"\n{quoted}') == [sw for _, sw in PAIRS]
+
+
+def test_a_mark_at_the_end_of_each_row_is_no_column(tmp_path):
+    rows = "".join(f"{i},{en},{sw},\n" for i, (en, sw) in enumerate(PAIRS))
+    assert pairs(tmp_path / "a", f"id,en,sw\n{rows}")[:2] == (PAIRS, {})
+    assert texts(tmp_path / "b", f"id,note,text\n{rows}") == [sw for _, sw in PAIRS]
+
+
+def test_commas_inside_unquoted_texts_are_still_malformed(tmp_path):
+    rows = "".join(f"{i},Maktaba {i}, ilifunguliwa.\n" for i in range(30))
+    assert texts(tmp_path / "a", f"id,text\n{rows}") == []
+
+
+@pytest.mark.parametrize(
+    "above", ["Export of the survey\n\n", "# made by a tool\n# licence: CC0\n", '# made by "a tool\n']
+)
+@pytest.mark.parametrize("scheme", ["csv", "tsv"])
+def test_lines_above_the_names_of_the_columns_are_no_pairs(tmp_path, above, scheme):
+    mark = "," if scheme == "csv" else "\t"
+    rows = "".join(f"{en}{mark}{sw}\n" for en, sw in PAIRS)
+    found, dropped, _ = pairs(tmp_path / "a", f"{above}en{mark}sw\n{rows}", scheme=scheme)
+    assert (found, dropped) == (PAIRS, {"malformed": above.strip().count("\n") + 1})
+
+
+def test_the_format_of_fast_align(tmp_path):
+    quoted = [(f'"{en}', sw) for en, sw in PAIRS]
+    text = "".join(f"{en} ||| {sw}\n" for en, sw in quoted)
+    assert pairs(tmp_path / "a", text)[:2] == (quoted, {})
+    assert pairs(tmp_path / "a", text, scheme="tsv")[:2] == (quoted, {})
+
+
+def test_test_rows_in_the_format_of_fast_align_are_found(tmp_path):
+    (tmp_path / "a.txt").write_text("The sea is wide. ||| Bahari ni pana.\n", encoding="utf-8")
+    assert list(texts_of(tmp_path / "a.txt")) == ["The sea is wide.", "Bahari ni pana."]
+
+
+def test_numbers_before_the_texts_are_asked_about_with_a_remedy_that_works(tmp_path):
+    text = "".join(f"{i}\t{en}\t{i + 9}\t{sw}\n" for i, (en, sw) in enumerate(PAIRS))
+    with pytest.raises(UserError, match="numbers stand below it") as refused:
+        pairs(tmp_path / "a.tsv", text, scheme="tsv")
+    assert refused.value.fix.endswith(f"as in tsv:{tmp_path}/a.tsv#2+4")
+    assert pairs(tmp_path / "a.tsv", text, "#2+4", "tsv")[0] == PAIRS
+    with pytest.raises(UserError, match="any may be the text") as refused:
+        texts(tmp_path / "b", "".join(f"{i}\tswh\t{sw}\n" for i, (_, sw) in enumerate(PAIRS)))
+    assert refused.value.fix.endswith(f"as in csv:{tmp_path}/b#3")
+
+
+def test_what_a_failed_formula_shows_is_no_text(tmp_path):
+    text = "en,sw\nThe end.,#VALUE!\nThe sea.,Bahari.\n#N/A,Mto.\n"
+    assert pairs(tmp_path / "a", text)[0] == [("The end.", ""), ("The sea.", "Bahari."), ("", "Mto.")]
+    assert texts(tmp_path / "b", "text,n\n#NAME?,1\nBahari.,2\nNambari #1.,3\n") == ["Bahari.", "Nambari #1."]
+
+
+def spreadsheet(*sheets):
+    """An xlsx file; a cell is text, or XML that begins with ``<c``."""
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    rel = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    package = "http://schemas.openxmlformats.org/package/2006"
+    files = {
+        "[Content_Types].xml": f'<Types xmlns="{package}/content-types"/>',
+        "_rels/.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="w" '
+        f'Type="{rel}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+        "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{rel}"><sheets>'
+        + "".join(f'<sheet name="s{i}" sheetId="{i + 1}" r:id="r{i}"/>' for i in range(len(sheets)))
+        + "</sheets></workbook>",
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships">'
+        + "".join(
+            f'<Relationship Id="r{i}" Type="{rel}/worksheet" Target="s{i}.xml"/>' for i in range(len(sheets))
+        )
+        + "</Relationships>",
+    }
+    for number, rows in enumerate(sheets):
+        cells = "".join(
+            "<row>"
+            + "".join(
+                cell if cell.startswith("<c") else f'<c t="inlineStr"><is><t>{cell}</t></is></c>'
+                for cell in row
+            )
+            + "</row>"
+            for row in rows
+        )
+        files[f"xl/s{number}.xml"] = f'<worksheet xmlns="{main}"><sheetData>{cells}</sheetData></worksheet>'
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return packed.getvalue()
+
+
+def test_sheets_of_something_else_titles_and_cells_that_are_no_text(tmp_path):
+    pytest.importorskip("python_calamine")
+    notes = [("Term", "Note"), ("sea", "checked twice")]
+    rows = [
+        ("Glossary", ""),
+        ("English", "Kiswahili"),
+        ("The sea.", "Bahari."),
+        ("Truth.", '<c t="b"><v>1</v></c>'),
+    ]
+    found, dropped, ledger = pairs(tmp_path / "a.xlsx", spreadsheet(notes, rows), scheme="xlsx")
+    assert found == [("The sea.", "Bahari."), ("Truth.", "")]
+    assert dropped == {"malformed": 1}
+    assert ledger.notes[OTHER_TABLES] == 1
+    numbered = [(f"{i}", en, sw) for i, (en, sw) in enumerate(PAIRS)]
+    with pytest.raises(UserError, match="numbers stand below it") as refused:
+        pairs(tmp_path / "b.xlsx", spreadsheet(numbered), scheme="xlsx")
+    assert refused.value.fix.endswith(f"as in xlsx:{tmp_path}/b.xlsx#2+3")
+    assert pairs(tmp_path / "b.xlsx", spreadsheet(numbered), "#2+3", "xlsx")[0] == PAIRS
