@@ -66,7 +66,7 @@ def open_rows(
     rows.width = common_width(rows.first, rows.delimiter, rows.quoted)[0]
     remaining: Iterator[TextRow] = iter(rows)
     # A line with one cell above the names is a title or a comment, which counts as malformed.
-    head = [_lowered(cells) for cells in _cells_of(rows)[:MAX_ABOVE]]
+    head = [[cell.strip().lower() for cell in cells] for cells in _cells_of(rows)[:MAX_ABOVE]]
     place = next((i for i, cells in enumerate(head) if sum(map(bool, cells)) > 1), 0)
     is_named = [set(wanted) <= set(head[i]) if wanted else bool(guess(head[i])) for i in (0, place) if head]
     num_above = place if is_named == [False, True] else 0

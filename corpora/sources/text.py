@@ -84,10 +84,6 @@ def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Docume
     return documents_of(_blocks(all_lines, min(MAX_DOC_CHARS, context.max_chars), ledger), shard, ledger)
 
 
-def _is_ended(line: str) -> bool:
-    return line.rstrip().rstrip(CLOSING).endswith(tuple(SENTENCE_ENDS))
-
-
 def _is_times(line: str) -> bool:
     return "-->" in line and _TIMES.fullmatch(line.strip()) is not None
 

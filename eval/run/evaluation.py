@@ -84,8 +84,8 @@ def with_own_files(cfg: EvalConfig) -> EvalConfig:
 
 def _models(cfg: EvalConfig) -> list[Path]:
     """Return the folders of the models under test."""
-    named = [item.rpartition("=")[2] for item in cfg.checkpoints] or [cfg.checkpoint]
-    return [Path(folder) for folder in named if folder]
+    named = [Path(item.rpartition("=")[2]) for item in cfg.checkpoints]
+    return named or ([cfg.checkpoint] if cfg.checkpoint else [])
 
 
 def predict_and_publish(plan: EvalPlan, systems: Sequence[Backend]) -> Answer:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xling.corpora.common.packed_xml import docx_blocks
+from xling.corpora.common.spreadsheets import Grid
 from xling.corpora.parallel.sources import PAIR_SOURCES
-from xling.corpora.parallel.sources.grids import Grid, GridFile
+from xling.corpora.parallel.sources.grids import GridFile
 
 
 @PAIR_SOURCES.register("docx")

@@ -15,7 +15,8 @@ BORROWED_ENDS = ".!?…‼⁇⁈⁉"
 _EAST_ASIAN, _DANDAS, _INDIC_LETTERS = "。！？｡．", "।॥", "\u0900-\u0dff\ua8e0-\ua8ff"
 SENTENCE_ENDS = {
     "Adlm": "؟", "Arab": "؟۔", "Armn": "։", "Bali": "᭚᭛᭞᭟", "Bamu": "꛳꛷", "Beng": f"{_DANDAS}৷", "Cakm": "𑅁𑅂",
-    "Cans": "᙮", "Cham": "꩝꩞꩟", "Cher": "", "Copt": "⳹⳾", "Cyrl": "", "Deva": _DANDAS, "Ethi": "።፧፨", "Geor": "჻", "Goth": "",
+    "Cans": "᙮", "Cham": "꩝꩞꩟", "Cher": "", "Copt": "⳹⳾",
+    "Cyrl": "", "Deva": _DANDAS, "Ethi": "።፧፨", "Geor": "჻", "Goth": "",
     "Grek": "\u037e", "Gujr": _DANDAS, "Guru": _DANDAS, "Hans": _EAST_ASIAN, "Hant": _EAST_ASIAN, "Hebr": "׃",
     "Java": "꧈꧉", "Jpan": _EAST_ASIAN, "Khmr": "។៕", "Knda": _DANDAS, "Kore": _EAST_ASIAN, "Lana": "᪨᪩᪪᪫",
     "Laoo": "", "Latn": "", "Lepc": "᰻᰼", "Limb": "᥄᥅", "Mlym": _DANDAS, "Mong": "᠃᠉", "Mtei": "꯫", "Mymr": "။",
