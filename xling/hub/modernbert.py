@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from xling.core.errors import UserError
-from xling.hub import configs, files, layouts, unsupported_parts
+from xling.hub import configs, files, layouts, rebuild, unsupported_parts
 from xling.hub.source import read_json
 from xling.models import windows
 from xling.models.network.encoder import EncoderConfig
@@ -165,7 +165,7 @@ def has_other_tokenizer(folder: Path) -> bool:
     path = folder / "tokenizer.json"
     if files.spm_paths(folder) or not path.is_file():
         return False
-    return read_json(path).get("model", {}).get("type") != "Unigram"
+    return not rebuild.is_sentencepiece(read_json(path), path)
 
 
 def reorder_rows(

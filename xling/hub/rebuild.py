@@ -14,6 +14,15 @@ from xling.hub import charsmap, tokenizer
 _SPACE_REPLACEMENTS = {c: " " for c in map(chr, range(sys.maxunicode + 1)) if c.isspace() and c != " "}
 
 
+def is_sentencepiece(settings: Mapping[str, Any], path: Path) -> bool:
+    """Return whether a ``tokenizer.json`` does what a SentencePiece model with XLM-R's specials can."""
+    try:
+        rebuild_sentencepiece(settings, path)
+    except UserError:
+        return False
+    return True
+
+
 def rebuild_sentencepiece(settings: Mapping[str, Any], path: Path) -> Any:
     """Build the unigram model, a protocol buffer, from the pieces, scores and normaliser of a ``tokenizer.json``.
 
@@ -35,11 +44,10 @@ def rebuild_sentencepiece(settings: Mapping[str, Any], path: Path) -> Any:
             "give the SentencePiece model beside it",
         )
     added = {token["content"] for token in settings.get("added_tokens", [])}
-    pieces = [
-        (str(piece), float(score))
-        for piece, score in pieces_with_scores[len(specials) :]
-        if piece not in added
-    ]
+    others = pieces_with_scores[len(specials) :]
+    pieces = [(str(piece), float(score)) for piece, score in others if piece not in added]
+    if amid := [name for name, _ in others[: len(pieces)] if name in added]:
+        raise UserError(f"{path} has {amid[0]!r} amid its pieces", "added tokens behind the pieces")
     model = tokenizer.build_unigram_model(pieces, bool(model_settings.get("byte_fallback")))
     _set_normalisation(model.normalizer_spec, settings, path)
     return model
