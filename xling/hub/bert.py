@@ -28,6 +28,7 @@ from xling.text.vocab import WORDPIECE
 if TYPE_CHECKING:
     from jaxtyping import Int, Shaped
 
+MOST_PADDING = 128  # rows by which programs round a matrix up
 _PREFIXES = ("bert.", "cls.")
 _CLASSES = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "MobileBertTokenizer")
 """Tokenizers of transformers that do what BERT's does; BertJapaneseTokenizer does not."""
@@ -91,12 +92,13 @@ def read_vocabulary(folder: Path, num_rows: int) -> tuple[files.ImportedVocabula
             "BERT's special pieces in the vocabulary",
             "give the vocabulary of this model",
         )
-    if len(tokens) != num_rows or len(set(tokens)) != len(tokens):
+    if not 0 <= num_rows - len(tokens) < MOST_PADDING or len(set(tokens)) != len(tokens):
         raise UserError(
             f"{folder} has {num_rows} embeddings, and its vocabulary {len(set(tokens))} different pieces",
             "weights and vocabulary of one model",
             "give the vocabulary that the weights were trained with",
         )
+    _tell_unused(folder, num_rows, len(tokens))
     ids = {name: number for number, name in enumerate(tokens)}
     pieces = [name for name in tokens if name not in specials]
     if bad_pieces := [piece for piece in pieces if not piece or piece.split() != [piece]]:
@@ -141,6 +143,13 @@ def has_other_tokenizer(folder: Path) -> bool:
     )
 
 
+def _tell_unused(folder: Path, num_rows: int, num_tokens: int) -> None:
+    if unused := num_rows - num_tokens:
+        tell(
+            f"xling: {folder}: {unused} of {num_rows} rows of its embeddings belong to no token of its tokenizer"
+        )
+
+
 def _read_other_tokenizer(
     folder: Path, num_rows: int
 ) -> tuple[files.ImportedVocabulary, Int[Tensor, " vocab"]]:
@@ -151,10 +160,7 @@ def _read_other_tokenizer(
             "weights and tokenizer of one model",
             "give the tokenizer that the weights were trained with",
         )
-    if unused := num_rows - len(tokens.order):
-        tell(
-            f"xling: {folder}: {unused} of {num_rows} rows of its embeddings belong to no token of its tokenizer"
-        )
+    _tell_unused(folder, num_rows, len(tokens.order))
     write = partial(transformers_wrapper.write_vocabulary, tokens)
     return files.ImportedVocabulary(tokens.names, write), torch.tensor(tokens.order)
 
