@@ -180,9 +180,7 @@ def _has_quotes(filled: Sequence[tuple[int, str]]) -> bool:
     return bool(begun) and all(closed)
 
 
-def _places(
-    path: Path, cells: Cells, reading: Reading, langs: Sequence[str]
-) -> tuple[dict[str, int], bool]:
+def _places(path: Path, cells: Cells, reading: Reading, langs: Sequence[str]) -> tuple[dict[str, int], bool]:
     """Return the place of each column from 0, and whether the first row is a header."""
     first = [cell.strip() for cell in cells[0][1]]
     numbers = {c: name for c, name in reading.columns.items() if name.isdigit() and name not in first}
@@ -192,14 +190,13 @@ def _places(
     has_names = len(numbers) < len(reading.columns) or bool(guessed_columns(once, reading.wanted, langs))
     has_header = reading.header if reading.header is not None else has_names
     if has_header:
-        names, place = first, _named_places(path, cells, first, reading, langs, numbers)
+        names, place = first, _named_places(path, cells, reading, langs, numbers)
     else:
         names = [str(i + 1) for i in range(len(first))]
         place = {c: column_number(path, c, n, len(first)) for c, n in reading.columns.items()}
     rest = [i for i in range(len(first)) if i not in place.values()]
     unplaced = [c for c in reading.wanted if c not in place]
-    names_say_nothing = has_header and unplaced and unplaced != ["text", LABEL]
-    if (len(rest) > len(unplaced) and unplaced) or names_say_nothing:
+    if unplaced and (len(rest) > len(unplaced) or (has_header and unplaced != ["text", LABEL])):
         raise no_column(path, unplaced[0], names)
     if LABEL in unplaced:
         place[LABEL] = _label_place(path, cells, rest)
@@ -223,14 +220,10 @@ def _places(
 
 
 def _named_places(
-    path: Path,
-    cells: Cells,
-    first: Sequence[str],
-    reading: Reading,
-    langs: Sequence[str],
-    numbers: Mapping[str, str],
+    path: Path, cells: Cells, reading: Reading, langs: Sequence[str], numbers: Mapping[str, str]
 ) -> dict[str, int]:
-    """Return the place from 0 of each column that the header ``first`` or a number tells."""
+    """Return the place from 0 of each column that the header or a number tells."""
+    first = [cell.strip() for cell in cells[0][1]]
     if again := [number for number, row in cells[1:] if [cell.strip() for cell in row] == first]:
         raise UserError(
             f"{path}:{again[0]}: the names of the columns again",

@@ -87,7 +87,6 @@ def write(folder: Path, origin: Origin, examples: Sequence[Example], predictions
             f"{len(examples)}, one for each row",
         )
     path = origin.path(folder)
-    path.parent.mkdir(parents=True, exist_ok=True)
     frame = pl.DataFrame(
         {
             "id": [e.id for e in examples],
@@ -95,11 +94,10 @@ def write(folder: Path, origin: Origin, examples: Sequence[Example], predictions
         },
         schema={"id": pl.String, "prediction": pl.String},
     )
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     facts = {"format": FORMAT, "origin": json.dumps(asdict(origin)), ANSWERS: answers_digest(frame)}
     facts |= {ORIGIN: _digest_of_text(facts["origin"])}
-    frame.write_parquet(temporary, metadata=facts)
-    temporary.replace(path)
+    with sealed.replacing(path) as temporary:
+        frame.write_parquet(temporary, metadata=facts)
     return path
 
 

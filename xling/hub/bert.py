@@ -60,7 +60,12 @@ def read_bert(
     )
     files.check_tied(output, tokens, folder)
     weights = layouts.from_layout(state, layouts.BERT, str(folder))
-    vocabulary, order = read_vocabulary(folder, len(weights["encoder.tokens.weight"]))
+    num_rows = len(weights["encoder.tokens.weight"])
+    vocabulary, order = read_vocabulary(folder, num_rows)
+    if unused := num_rows - len(order):
+        tell(
+            f"xling: {folder}: {unused} of {num_rows} rows of its embeddings belong to no token of its tokenizer"
+        )
     for name in ("encoder.tokens.weight", "lm_head.bias"):
         weights[name] = weights[name][order]
     shape = EncoderConfig(
@@ -98,7 +103,6 @@ def read_vocabulary(folder: Path, num_rows: int) -> tuple[files.ImportedVocabula
             "weights and vocabulary of one model",
             "give the vocabulary that the weights were trained with",
         )
-    _tell_unused(folder, num_rows, len(tokens))
     ids = {name: number for number, name in enumerate(tokens)}
     pieces = [name for name in tokens if name not in specials]
     if bad_pieces := [piece for piece in pieces if not piece or piece.split() != [piece]]:
@@ -143,13 +147,6 @@ def has_other_tokenizer(folder: Path) -> bool:
     )
 
 
-def _tell_unused(folder: Path, num_rows: int, num_tokens: int) -> None:
-    if unused := num_rows - num_tokens:
-        tell(
-            f"xling: {folder}: {unused} of {num_rows} rows of its embeddings belong to no token of its tokenizer"
-        )
-
-
 def _read_other_tokenizer(
     folder: Path, num_rows: int
 ) -> tuple[files.ImportedVocabulary, Int[Tensor, " vocab"]]:
@@ -160,7 +157,6 @@ def _read_other_tokenizer(
             "weights and tokenizer of one model",
             "give the tokenizer that the weights were trained with",
         )
-    _tell_unused(folder, num_rows, len(tokens.order))
     write = partial(transformers_wrapper.write_vocabulary, tokens)
     return files.ImportedVocabulary(tokens.names, write), torch.tensor(tokens.order)
 

@@ -7,6 +7,7 @@ the bases of rotary positions and the kinds of layers differently.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -165,7 +166,9 @@ def has_other_tokenizer(folder: Path) -> bool:
     path = folder / "tokenizer.json"
     if files.spm_paths(folder) or not path.is_file():
         return False
-    return not rebuild.is_sentencepiece(read_json(path), path)
+    with suppress(UserError):
+        return not rebuild.rebuild_sentencepiece(read_json(path), path)
+    return True
 
 
 def reorder_rows(

@@ -14,15 +14,6 @@ from xling.hub import charsmap, tokenizer
 _SPACE_REPLACEMENTS = {c: " " for c in map(chr, range(sys.maxunicode + 1)) if c.isspace() and c != " "}
 
 
-def is_sentencepiece(settings: Mapping[str, Any], path: Path) -> bool:
-    """Return whether a ``tokenizer.json`` does what a SentencePiece model with XLM-R's specials can."""
-    try:
-        rebuild_sentencepiece(settings, path)
-    except UserError:
-        return False
-    return True
-
-
 def rebuild_sentencepiece(settings: Mapping[str, Any], path: Path) -> Any:
     """Build the unigram model, a protocol buffer, from the pieces, scores and normaliser of a ``tokenizer.json``.
 

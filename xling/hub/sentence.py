@@ -42,8 +42,11 @@ def write_sentence_modules(
         modules[-1][1]["unknown_word_weight"] = 1.0
     modules.append(("Pooling", _pooling_config(settings, dim), {}))
     state = head.state_dict() if head else {}
-    texts: dict[str, Any] = {"truncate_dim": each["out"] for each in settings.layers if each["kind"] == "truncate"}
-    for number, layer in enumerate(settings.layers[: len(settings.layers) - len(texts)]):
+    texts: dict[str, Any] = {}
+    for number, layer in enumerate(settings.layers):
+        if layer["kind"] == "truncate":
+            texts["truncate_dim"] = layer["out"]
+            continue
         prefix = f"layers.{number}."
         own = {name.removeprefix(prefix): each for name, each in state.items() if name.startswith(prefix)}
         modules.append(_layer_module(layer, own))
