@@ -111,8 +111,8 @@ def _disk_of(path: Path) -> str:
 
 def _out_of(error: OSError) -> str:
     """Return the output of the command that failed, where its words do not name it as ``out=``."""
-    configs = (frame.f_locals.get("cfg") for frame, _ in traceback.walk_tb(error.__traceback__))
-    return next((str(cfg.out) for cfg in configs if getattr(cfg, "out", "")), "")
+    outs = (getattr(f.f_locals.get("cfg"), "out", "") for f, _ in traceback.walk_tb(error.__traceback__))
+    return next((str(out) for out in outs if out), "")
 
 
 def _path_of(error: OSError, below: Path) -> str:
