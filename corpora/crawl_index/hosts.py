@@ -14,6 +14,7 @@ from pathlib import Path
 import polars as pl
 
 from xling.core.errors import UserError
+from xling.core.output import manifest
 from xling.corpora.crawl_index.part import HOST
 from xling.corpora.crawl_index.selection import drawn
 from xling.text.files.compressed import MAX_CELL_BYTES
@@ -64,10 +65,8 @@ class HostTable:
         """Write the table, best hosts first."""
         order = sorted(self.tried, key=lambda host: (-self.share(host), -self.tried[host][0], host))
         rows = [(h, *self.tried[h], f"{self.tried[h][1] / max(1, self.tried[h][0]):.4f}") for h in order]
-        temporary = path.with_name(f".{path.name}.tmp")
         lines = ["\t".join(map(str, row)) for row in (_HEAD, *rows)]
-        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        temporary.replace(path)
+        manifest.write_atomic(path, "\n".join(lines) + "\n")
 
 
 def read_table(path: Path) -> HostTable:

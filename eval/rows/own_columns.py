@@ -85,13 +85,12 @@ def columns_by_name(
     langs: Sequence[str],
     numbers: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Return the name of each wanted column: as given, as usually named, or the only one that is left."""
+    """Return the name of each wanted column that can be told: as given, as usually named, or the only one left."""
     name_of: dict[str, str] = {}
     for column, name in reading.columns.items():
         matches = [each for each in names if each == name] or [e for e in names if e.lower() == name.lower()]
         if column in (numbers or {}):
-            column_number(path, column, name, len(names))
-            name_of[column] = name
+            name_of[column] = names[column_number(path, column, name, len(names))]
         elif not matches:
             raise UserError(
                 f"{path}:1: columns.{column}={name}: no such column",
@@ -106,10 +105,8 @@ def columns_by_name(
     missing = [c for c in missing if c not in name_of]
     free = [name for name in free if name not in name_of.values()]
     if len(missing) == len(free) == 1:  # of two that are left, either may be the label
-        name_of[missing.pop()] = free[0]
-    if missing:
-        raise no_column(path, missing[0], names)
-    return {c: name_of[c] for c in reading.wanted}
+        name_of[missing[0]] = free[0]
+    return {c: name_of[c] for c in reading.wanted if c in name_of}
 
 
 def guessed_columns(names: Sequence[str], columns: Sequence[str], langs: Sequence[str]) -> dict[str, str]:

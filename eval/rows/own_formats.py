@@ -28,6 +28,7 @@ from xling.eval.rows.own_columns import (
     columns_by_name,
     guessed_columns,
     named_columns,
+    no_column,
     unread_columns,
 )
 from xling.eval.rows.own_inline import check_lengths, has_lists, rows_of_lists, sentences_by_line
@@ -147,7 +148,10 @@ def _json_rows(
         records = [(number, words_of_spans(path, number, record)) for number, record in kept]
         if not records:
             raise UserError(f"{path}: no row has the answer accept", fix="give a file with accepted rows")
-    keys = columns_by_name(path, list(map(str, records[0][1])), reading, langs)
+    names = list(map(str, records[0][1]))
+    keys = columns_by_name(path, names, reading, langs)
+    if missing := [column for column in reading.wanted if column not in keys]:
+        raise no_column(path, missing[0], names)
     rows: list[OwnRow] = []
     for number, record in records:
         cells = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -180,9 +180,7 @@ def _has_quotes(filled: Sequence[tuple[int, str]]) -> bool:
     return bool(begun) and all(closed)
 
 
-def _places(
-    path: Path, cells: Sequence[tuple[int, list[str]]], reading: Reading, langs: Sequence[str]
-) -> tuple[dict[str, int], bool]:
+def _places(path: Path, cells: Cells, reading: Reading, langs: Sequence[str]) -> tuple[dict[str, int], bool]:
     """Return the place of each column from 0, and whether the first row is a header."""
     first = [cell.strip() for cell in cells[0][1]]
     numbers = {c: name for c, name in reading.columns.items() if name.isdigit() and name not in first}
@@ -192,40 +190,54 @@ def _places(
     has_names = len(numbers) < len(reading.columns) or bool(guessed_columns(once, reading.wanted, langs))
     has_header = reading.header if reading.header is not None else has_names
     if has_header:
-        if again := [number for number, row in cells[1:] if [cell.strip() for cell in row] == first]:
-            raise UserError(
-                f"{path}:{again[0]}: the names of the columns again",
-                "a header once, or header=false",
-                "delete the line",
-            )
-        named = columns_by_name(path, first, reading, langs, numbers)
-        if twice := [n for c, n in named.items() if c not in numbers and first.count(n) > 1]:
-            raise UserError(
-                f"{path}: {first.count(twice[0])} columns are called {twice[0]!r}",
-                "a name for each column",
-                "name another, or give its number, as in columns.text=2",
-            )
-        return {c: int(n) - 1 if c in numbers else first.index(n) for c, n in named.items()}, True
-    place = {c: column_number(path, c, n, len(first)) for c, n in reading.columns.items()}
+        names, place = first, _named_places(path, cells, reading, langs, numbers)
+    else:
+        names = [str(i + 1) for i in range(len(first))]
+        place = {c: column_number(path, c, n, len(first)) for c, n in reading.columns.items()}
     rest = [i for i in range(len(first)) if i not in place.values()]
     unplaced = [c for c in reading.wanted if c not in place]
-    if len(rest) > len(unplaced) and unplaced:
-        raise no_column(path, unplaced[0], [str(i + 1) for i in range(len(first))])
+    if unplaced and (len(rest) > len(unplaced) or (has_header and unplaced != ["text", LABEL])):
+        raise no_column(path, unplaced[0], names)
     if LABEL in unplaced:
         place[LABEL] = _label_place(path, cells, rest)
         rest.remove(place[LABEL])
         unplaced.remove(LABEL)
     if len(rest) < len(unplaced):
-        raise no_column(path, unplaced[-1], [str(i + 1) for i in range(len(first))])
+        raise no_column(path, unplaced[-1], names)
     place |= dict(zip(unplaced, rest, strict=False))
-    is_told = reading.header is not None or LABEL not in place or len(cells) == 1
-    if not is_told and cells[0][1][place[LABEL]] not in {row[place[LABEL]] for _, row in cells[1:]}:
+    is_told = has_names if has_header else reading.header is False
+    is_again = LABEL in place and first[place[LABEL]] in {row[place[LABEL]].strip() for _, row in cells[1:]}
+    if LABEL in place and len(cells) > 1 and not is_told and has_header == is_again:
+        label = f"label {first[place[LABEL]]!r} stands on"
         raise UserError(
             f"{path}:{cells[0][0]}: is the first line {first} a row or the names of the columns?"[:200],
-            "header=true or header=false",
-            f"label {first[place[LABEL]]!r} stands on no other line: give header=",
+            "header=true or header=false, for all own files",
+            f"{label} other lines too: write the names of the columns above it"
+            if is_again
+            else f"{label} no other line: give header=true if it names the column",
         )
-    return {c: place[c] for c in reading.wanted}, False
+    return {c: place[c] for c in reading.wanted}, has_header
+
+
+def _named_places(
+    path: Path, cells: Cells, reading: Reading, langs: Sequence[str], numbers: Mapping[str, str]
+) -> dict[str, int]:
+    """Return the place from 0 of each column that the header or a number tells."""
+    first = [cell.strip() for cell in cells[0][1]]
+    if again := [number for number, row in cells[1:] if [cell.strip() for cell in row] == first]:
+        raise UserError(
+            f"{path}:{again[0]}: the names of the columns again",
+            "a header once, or header=false",
+            "delete the line",
+        )
+    named = columns_by_name(path, first, reading, langs, numbers)
+    if twice := [n for c, n in named.items() if c not in numbers and first.count(n) > 1]:
+        raise UserError(
+            f"{path}: {first.count(twice[0])} columns are called {twice[0]!r}",
+            "a name for each column",
+            "name another, or give its number, as in columns.text=2",
+        )
+    return {c: int(numbers[c]) - 1 if c in numbers else first.index(n) for c, n in named.items()}
 
 
 def _label_place(path: Path, cells: Sequence[tuple[int, list[str]]], places: Sequence[int]) -> int:

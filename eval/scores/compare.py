@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from xling.core.errors import UserError
+from xling.core.output import sealed
 from xling.core.output.command_result import Answer
 from xling.eval.metrics import METRICS
 from xling.eval.rows.suite import suites
@@ -281,11 +281,9 @@ def _row_stats(cfg: GateConfig, data: Path) -> pl.DataFrame:
 
 
 def _write_baseline(path: Path, rows: pl.DataFrame) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     facts = {"format": BASELINE_FORMAT, predictions.ANSWERS: _digest_of(rows)}
-    rows.write_parquet(temporary, metadata=facts)
-    temporary.replace(path)
+    with sealed.replacing(path) as temporary:
+        rows.write_parquet(temporary, metadata=facts)
 
 
 def _read_baseline(path: Path) -> pl.DataFrame:

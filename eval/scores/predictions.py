@@ -86,15 +86,13 @@ def write(folder: Path, origin: Origin, examples: Sequence[Example], predictions
             f"{len(examples)}, one for each row",
         )
     path = origin.path(folder)
-    path.parent.mkdir(parents=True, exist_ok=True)
     answers = [json.dumps(each, ensure_ascii=False) for each in predictions]
     schema = {"id": pl.String, "prediction": pl.String}
     frame = pl.DataFrame({"id": [e.id for e in examples], "prediction": answers}, schema)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     facts = {"format": FORMAT, "origin": json.dumps(asdict(origin)), ANSWERS: answers_digest(frame)}
     facts |= {ORIGIN: hashlib.sha256(facts["origin"].encode()).hexdigest()}
-    frame.write_parquet(temporary, metadata=facts)
-    temporary.replace(path)
+    with sealed.replacing(path) as temporary:
+        frame.write_parquet(temporary, metadata=facts)
     return path
 
 

@@ -289,7 +289,7 @@ COMPARED = ("random", "majority")
 """Controls of which a model that has learned something is better."""
 MAX_NAMED = 20
 _REMEDIES = {
-    True: "train longer (fit.epochs=), at another rate (fit.lr=) or on more rows, and compare the labels of both files",
+    True: "train longer (fit.epochs=) or on more rows, and compare the labels of both files",
     False: "use a model that was trained longer, or on pairs of these languages, and look at layer= and pooling=",
 }
 

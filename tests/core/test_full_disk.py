@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from safetensors.torch import save_file
 
 from xling import cli
 from xling.core.commands import machine_errors
+from xling.core.output import manifest
 
 FULL = "/dev/full"
 """A device that takes nothing; no writer is given that deletes what it could not write."""
@@ -75,6 +77,30 @@ def test_a_failed_safetensors_file(tmp_path: Path) -> None:
     with pytest.raises(Exception) as caught:  # noqa: PT011 - its type is private
         save_file({"a": torch.zeros(9)}, str(tmp_path / "none" / "x"))
     assert not machine_errors.is_of_machine(caught.value), "a missing folder is no full disk"
+
+
+def test_the_output_that_a_command_takes_without_its_name_is_named(tmp_path: Path) -> None:
+    def run(cfg: SimpleNamespace) -> None:
+        path = Path("/proc/version")  # what was read last
+        raise RuntimeError(f"{path.read_text()[:1]} PytorchStreamWriter failed writing file")
+
+    with pytest.raises(RuntimeError) as caught:
+        run(SimpleNamespace(out=tmp_path / "model"))
+    text = str(machine_errors.machine_error(caught.value))
+    assert text.startswith(f"out={tmp_path / 'model'}: No space left on device; fix: free space")
+
+
+def test_a_file_that_could_not_be_written_leaves_no_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, text: str, encoding: str) -> None:
+        path.write_bytes(text[:1].encode())
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="No space"):
+        manifest.write_atomic(tmp_path / "answers.jsonl", "text")
+    assert not list(tmp_path.iterdir())
 
 
 def test_of_a_copy_the_file_that_is_written_is_named(tmp_path: Path) -> None:

@@ -61,11 +61,14 @@ def test_what_there_is_of_a_language(data: Path) -> None:
     (data / "mono" / "de").mkdir()
     (data / "mono" / "de" / "a.txt").write_text("Ein Buch.\n", encoding="utf-8")
     (data / "mono" / "dewiki-latest.xml").write_text("<mediawiki/>", encoding="utf-8")
+    (data / "mono" / "german").mkdir()
+    (data / "mono" / "german" / "part 1.txt").write_text("Ein Haus.\n", encoding="utf-8")
     holdings = look(data, "de", "en")
     assert holdings.texts == {
         "de": [
             f"text:{data}/mono/de/a.txt",
             f"wiki:{data}/mono/dewiki-latest.xml",
+            f"text:{data}/mono/german/part 1.txt",
             f"text:{data}/mono/news.de.txt",
         ]
     }

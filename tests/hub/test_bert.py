@@ -362,6 +362,27 @@ def test_what_does_not_belong_is_refused(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(("num", "is_read"), [(1, True), (127, True), (128, False)])
+def test_rows_that_round_a_matrix_up_are_left_out(
+    copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], num: int, is_read: bool
+) -> None:
+    from transformers import AutoModelForMaskedLM
+
+    model = AutoModelForMaskedLM.from_pretrained(copied)
+    model.resize_token_embeddings(len(NAMES) + num, mean_resizing=False)
+    model.save_pretrained(copied)
+    if not is_read:
+        with pytest.raises(UserError, match=f"has {len(NAMES) + num} embeddings, and its vocabulary"):
+            run_hf(ImportConfig(copied, tmp_path / "out"))
+        return
+    run_hf(ImportConfig(copied, tmp_path / "out"))
+    assert f"{num} of {len(NAMES) + num} rows of its embeddings belong to no token" in capsys.readouterr().err
+    found = model_weights.load_model(tmp_path / "out")[0].encoder.tokens.weight
+    assert len(found) == len(NAMES)
+    mask = model.get_input_embeddings().weight[NAMES.index("[MASK]")]
+    assert torch.equal(found[-1], mask)
+
+
 def test_code_in_a_pickle_is_refused_and_not_run(copied: Path, tmp_path: Path) -> None:
     as_pickle(copied, Planted(tmp_path / "ran"))
     for flag, said in ((False, "allow_pickle=true"), (True, "holds more than tensors")):

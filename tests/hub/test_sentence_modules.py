@@ -69,6 +69,29 @@ def xlmr(folder: Path, vocab: Path) -> None:
         path.unlink()
 
 
+def own_tokens(folder: Path, vocab: Path) -> None:
+    """A unigram under the shape of XLM-R whose ``<mask>`` stands before the pieces, as packages train it."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast, XLMRobertaConfig, XLMRobertaForMaskedLM
+
+    names = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    made = Tokenizer(models.Unigram())
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    made.train_from_iterator(
+        TEXTS, trainers.UnigramTrainer(vocab_size=80, special_tokens=names, unk_token="<unk>")
+    )
+    made.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    keys = ("bos_token", "pad_token", "eos_token", "unk_token", "mask_token")
+    fast = PreTrainedTokenizerFast(tokenizer_object=made, **dict(zip(keys, names, strict=True)))
+    sizes = {"hidden_size": DIM, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+    model = XLMRobertaForMaskedLM(
+        XLMRobertaConfig(vocab_size=len(fast), max_position_embeddings=66, type_vocab_size=1, **sizes)
+    )
+    shake(model)
+    model.save_pretrained(folder)
+    fast.save_pretrained(folder)
+
+
 def wrapped(kind: str) -> Callable[[Path, Path], None]:
     return lambda folder, vocab: save_random(kind, [*TEXTS], folder)
 
@@ -111,6 +134,8 @@ SHAPES: dict[str, tuple[Callable[[Path, Path], None], Modules, dict[str, Any]]] 
     "GTE": (bert, [pooling("mean_tokens"), NORMALIZE], {}),
     "GTE, ModernBERT": (modernbert, [pooling("cls_token")], {"max_seq_length": 30}),
     "mpnet": (wrapped("mpnet"), [pooling("mean_tokens"), NORMALIZE], {"max_seq_length": 20}),
+    "XLM-R with its own tokenizer": (own_tokens, [pooling("mean_tokens"), NORMALIZE], {"max_seq_length": 64}),
+    "some numbers of a vector": (bert, [pooling("mean_tokens"), NORMALIZE], {"truncate_dim": 9}),
     "distiluse": (bert, [pooling("mean_tokens"), dense(DIM, 16, TANH)], {}),
     "sentence-t5's layers": (bert, [pooling("mean_tokens"), dense(DIM, 48, IDENTITY, bias=False), NORMALIZE], {}),
     "SGPT's pooling": (wrapped("roberta"), [pooling("weightedmean_tokens")], {"max_seq_length": 60}),
@@ -150,7 +175,8 @@ def write_modules(
     (folder / "modules.json").write_text(json.dumps(listed))
     lengths = {name: settings.get(name) for name in ("max_seq_length", "do_lower_case")}
     (folder / "sentence_bert_config.json").write_text(json.dumps(lengths))
-    prompts = {name: settings[name] for name in ("prompts", "default_prompt_name") if name in settings}
+    names_of_texts = ("prompts", "default_prompt_name", "truncate_dim")
+    prompts = {name: settings[name] for name in names_of_texts if name in settings}
     (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
 
 
@@ -209,7 +235,7 @@ def expected(folder: Path, modules: Modules, settings: Mapping[str, Any]) -> lis
                 )
                 rest = F.linear(vector, weights["residual.weight"]) if "residual.weight" in weights else 0
                 vector = made + rest
-        vectors.append(vector.numpy())
+        vectors.append(vector[: settings.get("truncate_dim")].numpy())
     return vectors
 
 
@@ -239,7 +265,7 @@ def test_vectors_are_those_of_the_modules(written: Callable[[str], Path], tmp_pa
     assert largest(found, wanted) < 2e-5
     assert backend.vector_name(-1, "mean").startswith("own(") and backend.vector_name(1, "mean") == "mean"
     assert backend.embed(TEXTS, "en", -1, "cls").shape == (len(TEXTS), DIM)
-    if shape == "GTE, ModernBERT":  # its tokenizer cannot be exported
+    if shape in ("GTE, ModernBERT", "XLM-R with its own tokenizer"):  # these tokenizers cannot be exported
         return
     # Exported again, the modules are the same.
     export_hf(ExportConfig(tmp_path / "in", tmp_path / "out"))
@@ -299,6 +325,23 @@ def test_what_is_not_computed_is_refused(
         run_hf(ImportConfig(folder, tmp_path / "in"))
     assert cli.main(["import", "hf", str(folder), str(tmp_path / "in")]) == 2
     assert "Traceback" not in capsys.readouterr().err and not (tmp_path / "in").exists()
+
+
+def test_an_encoder_that_lies_elsewhere_is_refused_by_its_module(vocab: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    bert(folder / "query_0_Transformer", vocab)
+    router = {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.router.Router"}
+    (folder / "modules.json").write_text(json.dumps([router]))
+    with pytest.raises(UserError, match="has the module Router, which is not computed here"):
+        run_hf(ImportConfig(folder, tmp_path / "in"))
+
+
+def test_positions_that_count_from_another_padding_are_refused(vocab: Path, tmp_path: Path) -> None:
+    own_tokens(tmp_path / "model", vocab)
+    path = tmp_path / "model/config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"pad_token_id": 0}))
+    with pytest.raises(UserError, match="pad_token_id=0; valid: 1"):
+        run_hf(ImportConfig(tmp_path / "model", tmp_path / "in"))
 
 
 def test_other_specials_around_a_text_are_refused(vocab: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import unicodedata
 from collections import Counter
@@ -13,6 +14,7 @@ import sentencepiece as spm
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.text import vocab, vocab_rule
 
@@ -181,3 +183,37 @@ def test_where_a_long_line_is_cut() -> None:
 def test_a_rare_character_that_is_kept_has_a_piece_only_where_it_is_no_noise(tmp_path: Path) -> None:
     trained(tmp_path / "v", {"en": ["one two three four 10⁶ " + "five six seven " * 400]})
     assert "⁶ 1\n" in (tmp_path / "v/dict.txt").read_text(encoding="utf-8")
+
+
+FEW = ["moja mbili tatu nne tano sita saba nane tisa kumi"]
+
+
+def test_little_text_gives_the_default_size_as_many_pieces_as_it_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained(tmp_path / "v", {"sw": FEW}, size=vocab.VocabConfig.size)
+    num = len((tmp_path / "v/spm.vocab").read_text(encoding="utf-8").splitlines())
+    assert f"the text gives {num} pieces, not the usual 8,000" in capsys.readouterr().err
+    with pytest.raises(UserError) as refused:
+        trained(tmp_path / "w", {"sw": FEW}, size=9000)
+    assert refused.value.valid == f"at most size={num} for this text"
+    trained(tmp_path / "w", {"sw": FEW}, size=num)
+    assert (tmp_path / "w/spm.model").read_bytes() == (tmp_path / "v/spm.model").read_bytes()
+
+
+@pytest.mark.parametrize("settings", [{}, {"byte_fallback": True}, {"model": "bpe"}])
+def test_a_size_below_the_characters_is_refused_with_the_one_that_works(
+    tmp_path: Path, settings: dict[str, object]
+) -> None:
+    with pytest.raises(UserError, match="a piece for each character") as refused:
+        trained(tmp_path / "v", {"sw": FEW}, size=8, **settings)
+    least = re.search(r"at least size=(\d+),", str(refused.value))
+    assert least and refused.value.fix == f"size={least[1]}, or a smaller coverage="
+    trained(tmp_path / "v", {"sw": FEW}, size=int(least[1]), **settings)
+
+
+@pytest.mark.parametrize("wrong", [{"size": 0}, {"coverage": 1.5}, {"num_threads": 0}, {"num_sentences": 0}])
+def test_a_setting_out_of_its_range_is_named(tmp_path: Path, wrong: dict[str, object]) -> None:
+    ((name, value),) = wrong.items()
+    with pytest.raises(UserError, match=f"^{name}={value}; valid: a "):
+        trained(tmp_path / "v", {}, **wrong)

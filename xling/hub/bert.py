@@ -26,6 +26,7 @@ from xling.models.network.encoder import EncoderConfig
 from xling.text.tokenizers import wordpiece
 from xling.text.vocab import WORDPIECE
 
+MOST_PADDING = 128  # rows by which programs round a matrix up
 _PREFIXES = ("bert.", "cls.")
 _CLASSES = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "MobileBertTokenizer")
 """Tokenizers of transformers that do what BERT's does; BertJapaneseTokenizer does not."""
@@ -56,7 +57,12 @@ def read_bert(
     )
     files.check_tied(output, tokens, folder)
     weights = layouts.from_layout(state, layouts.BERT, str(folder))
-    vocabulary, order = read_vocabulary(folder, len(weights["encoder.tokens.weight"]))
+    num_rows = len(weights["encoder.tokens.weight"])
+    vocabulary, order = read_vocabulary(folder, num_rows)
+    if unused := num_rows - len(order):
+        tell(
+            f"xling: {folder}: {unused} of {num_rows} rows of its embeddings belong to no token of its tokenizer"
+        )
     for name in ("encoder.tokens.weight", "lm_head.bias"):
         weights[name] = weights[name][order]
     shape = EncoderConfig(
@@ -88,7 +94,7 @@ def read_vocabulary(folder: Path, num_rows: int) -> tuple[files.ImportedVocabula
             "BERT's special pieces in the vocabulary",
             "give the vocabulary of this model",
         )
-    if len(tokens) != num_rows or len(set(tokens)) != len(tokens):
+    if not 0 <= num_rows - len(tokens) < MOST_PADDING or len(set(tokens)) != len(tokens):
         raise UserError(
             f"{folder} has {num_rows} embeddings, and its vocabulary {len(set(tokens))} different pieces",
             "weights and vocabulary of one model",
@@ -143,10 +149,6 @@ def _read_other_tokenizer(
 ) -> tuple[files.ImportedVocabulary, Int[Tensor, " vocab"]]:
     tokens = transformers_wrapper.load_tokenizer(folder)
     files.check_largest_id(tokens.order, num_rows, folder)
-    if unused := num_rows - len(tokens.order):
-        tell(
-            f"xling: {folder}: {unused} of {num_rows} rows of its embeddings belong to no token of its tokenizer"
-        )
     write = partial(transformers_wrapper.write_vocabulary, tokens)
     return files.ImportedVocabulary(tokens.names, write), torch.tensor(tokens.order)
 

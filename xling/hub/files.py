@@ -272,6 +272,7 @@ def check_largest_id(order: Sequence[int], num_rows: int, model_name: Path | str
         raise UserError(
             f"{model_name} has {num_rows} embeddings, and its tokenizer the id {max(order)}",
             "weights and tokenizer of one model",
+            "give the tokenizer that the weights were trained with",
         )
 
 

@@ -181,6 +181,20 @@ def _read_settings(state: Mapping[str, Any]) -> dict[str, Any]:
     return args
 
 
+def _in_order_of_tokens(
+    weights: dict[str, Shaped[Tensor, " ..."]], folder: Path
+) -> tuple[files.ImportedVocabulary, dict[str, Shaped[Tensor, " ..."]]]:
+    """Return the vocabulary of a model, and its weights with a row for each of our ids."""
+    if modernbert.has_other_tokenizer(folder):  # Gemma's in mmBERT, a byte-level one in ModernBERT
+        tokens = transformers_wrapper.load_tokenizer(folder)
+        write = partial(transformers_wrapper.write_vocabulary, tokens)
+        reordered = modernbert.reorder_rows(weights, tokens.order, str(folder))
+        return files.ImportedVocabulary(tokens.names, write), reordered
+    vocabulary = files.read_sentencepiece(folder)
+    files.check_tokenizer(folder, vocabulary.pieces)
+    return vocabulary, weights
+
+
 def _read_xlmr(
     config: dict[str, Any], state: dict[str, Tensor], folder: Path, langs: list[str]
 ) -> ImportedModel:
@@ -188,9 +202,8 @@ def _read_xlmr(
     if not any(name.startswith("roberta.") for name in state):
         state = {f"roberta.{name}": tensor for name, tensor in state.items()}
     files.check_tied(state.get("lm_head.decoder.weight"), state.get(f"{layouts.XLMR.tokens}.weight"), folder)
-    vocabulary = files.read_sentencepiece(folder)
-    files.check_tokenizer(folder, vocabulary.pieces)
     weights = layouts.from_layout(state, layouts.XLMR, str(folder))
+    vocabulary, weights = _in_order_of_tokens(weights, folder)
     files.drop_unused_rows(weights, len(vocabulary.pieces) + len(tokenizer.SPECIAL_TOKENS) + 1, folder)
     sizes = files.read_sizes(config)
     sizes["max_positions"] -= layouts.XLMR.first_position
@@ -222,15 +235,7 @@ def _read_modernbert(
 ) -> ImportedModel:
     shape, task = modernbert.read_shape(config, folder), modernbert.read_task(config)
     weights = modernbert.from_hf(state, shape, str(folder))
-    if modernbert.has_other_tokenizer(folder):  # Gemma's in mmBERT, a byte-level one in ModernBERT
-        tokens = transformers_wrapper.load_tokenizer(folder)
-        vocabulary = files.ImportedVocabulary(
-            tokens.names, partial(transformers_wrapper.write_vocabulary, tokens)
-        )
-        weights = modernbert.reorder_rows(weights, tokens.order, str(folder))
-    else:
-        vocabulary = files.read_sentencepiece(folder)
-        files.check_tokenizer(folder, vocabulary.pieces)
+    vocabulary, weights = _in_order_of_tokens(weights, folder)
     return ImportedModel(
         shape, weights, vocabulary, langs, task, modernbert.head_from_hf(state, str(folder)) if task else {}
     )

@@ -7,6 +7,7 @@ the bases of rotary positions and the kinds of layers differently.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from xling.array_types import Float32, Shaped
 from xling.core.errors import UserError
-from xling.hub import configs, files, layouts, unsupported_parts
+from xling.hub import configs, files, layouts, rebuild, unsupported_parts
 from xling.hub.source import read_json
 from xling.models import windows
 from xling.models.network.encoder import EncoderConfig
@@ -163,7 +164,9 @@ def has_other_tokenizer(folder: Path) -> bool:
     path = folder / "tokenizer.json"
     if files.spm_paths(folder) or not path.is_file():
         return False
-    return read_json(path).get("model", {}).get("type") != "Unigram"
+    with suppress(UserError):
+        return not rebuild.rebuild_sentencepiece(read_json(path), path)
+    return True
 
 
 def reorder_rows(

@@ -29,11 +29,10 @@ def rebuild_sentencepiece(settings: Mapping[str, Any], path: Path) -> Any:
             "give the SentencePiece model beside it",
         )
     added = {token["content"] for token in settings.get("added_tokens", [])}
-    pieces = [
-        (str(piece), float(score))
-        for piece, score in pieces_with_scores[len(specials) :]
-        if piece not in added
-    ]
+    others = pieces_with_scores[len(specials) :]
+    pieces = [(str(piece), float(score)) for piece, score in others if piece not in added]
+    if amid := [name for name, _ in others[: len(pieces)] if name in added]:
+        raise UserError(f"{path} has {amid[0]!r} amid its pieces", "added tokens behind the pieces")
     model = tokenizer.build_unigram_model(pieces, bool(model_settings.get("byte_fallback")))
     _set_normalisation(model.normalizer_spec, settings, path)
     return model

@@ -40,7 +40,11 @@ def write_sentence_modules(
         modules[-1][1]["unknown_word_weight"] = 1.0
     modules.append(("Pooling", _pooling_config(settings, dim), {}))
     state = head.state_dict() if head else {}
+    texts: dict[str, Any] = {}
     for number, layer in enumerate(settings.layers):
+        if layer["kind"] == "truncate":
+            texts["truncate_dim"] = layer["out"]
+            continue
         prefix = f"layers.{number}."
         own = {name.removeprefix(prefix): each for name, each in state.items() if name.startswith(prefix)}
         modules.append(_layer_module(layer, own))
@@ -60,8 +64,9 @@ def write_sentence_modules(
         length = {"max_seq_length": settings.max_length or None, "do_lower_case": settings.lower}
         configs.write_json(out / "sentence_bert_config.json", length)
     if settings.prompt:
-        prompts = {"prompts": {"default": settings.prompt}, "default_prompt_name": "default"}
-        configs.write_json(out / "config_sentence_transformers.json", prompts)
+        texts |= {"prompts": {"default": settings.prompt}, "default_prompt_name": "default"}
+    if texts:
+        configs.write_json(out / "config_sentence_transformers.json", texts)
 
 
 def _pooling_config(settings: SentenceSettings, dim: int) -> dict[str, Any]:

@@ -80,7 +80,10 @@ def read_modules(folder: Path) -> ReadModules | None:
             if name != "Normalize":
                 folders[len(settings["layers"])] = folder / place
             settings["layers"] = (*settings["layers"], _read_layer(name, values, config))
-    return ReadModules(settings | _read_texts(folder), folders)
+    texts = _read_texts(folder)
+    if (dim := texts.pop("truncate_dim")) is not None:
+        settings["layers"] = (*settings["layers"], {"kind": "truncate", "out": int(dim)})
+    return ReadModules(settings | texts, folders)
 
 
 def _refusal(path: Path, problem: str, valid: str) -> UserError:
@@ -150,7 +153,7 @@ def _read_layer(name: str, values: Mapping[str, Any], path: Path) -> dict[str, A
 
 
 def _read_texts(folder: Path) -> dict[str, Any]:
-    """Return how texts are read: their length, their case, and the default prompt."""
+    """Return how texts are read, that is length, case and default prompt, and the numbers of a vector that are kept."""
     lengths = next(
         (source.read_json(folder / name) for name in LENGTH_FILES if (folder / name).is_file()), {}
     )
@@ -173,6 +176,7 @@ def _read_texts(folder: Path) -> dict[str, Any]:
         "max_length": max_length,
         "prompt": prompts.get(default, ""),
         "lower": bool(lengths.get("do_lower_case")),
+        "truncate_dim": config.get("truncate_dim"),
     }
 
 

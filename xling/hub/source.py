@@ -104,6 +104,9 @@ def find_and_check(cfg: ImportConfig) -> ModelSource:
     """
     folder = locate_model(cfg.source, cfg.allow_pickle, cfg.revision)
     inputs.check_output_place(cfg.out, [folder])
+    read_modules = load("xling.hub.sentence_modules:read_modules")
+    if not (folder / "config.json").is_file():
+        read_modules(folder)  # says which module keeps it elsewhere
     config = read_json(folder / "config.json")
     model_type = str(config.get("model_type"))
     if model_type == STATIC_TYPE:
@@ -123,7 +126,7 @@ def find_and_check(cfg: ImportConfig) -> ModelSource:
             name: shape for path in paths for name, shape in configs.read_tensor_shapes(path).items()
         }
         configs.check_weights(config, tensor_shapes, folder)
-    modules = load("xling.hub.sentence_modules:read_modules")(folder)
+    modules = read_modules(folder)
     valid_types = [name for name in (*ENCODER_TYPES, *WRAPPED_TYPES) if name != "xlm"]
     if modules and model_type not in valid_types:
         raise UserError(

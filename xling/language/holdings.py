@@ -12,6 +12,7 @@ from xling.core.errors import UserError
 from xling.core.languages import Language
 from xling.core.output import manifest
 from xling.core.progress import Progress
+from xling.core.settings.codes import code_of
 from xling.corpora.nway import own_files
 from xling.corpora.nway import sources as nway_sources
 from xling.corpora.nway.build import NwayConfig
@@ -203,7 +204,7 @@ def _of_dump(name: str) -> Language | None:
 
 
 def _of_name(below: Path, plain: str) -> Language | None:
-    """Return the language of ``news.sw.txt``, ``sw.txt``, ``sw/news.txt``: the last part of the name that is a code."""
+    """Return the language of ``news.sw.txt``, ``sw.txt``, ``Swahili/a.txt``: the last part that is a code or a name."""
     stem = plain.rpartition(".")[0]
     parts = [*below.parts[:-1], *_BORDERS.split(stem)]
     ends = [stem, parts[-1], *([below.parts[-2]] if len(below.parts) > 1 else [])]
@@ -223,6 +224,6 @@ def languages_named(data: Path) -> list[str]:
 
 def _language(code: str, scheme: str = "") -> Language | None:
     try:
-        return languages.get(code, scheme) if 2 <= len(code) <= 12 else None
+        return languages.get(code if scheme else code_of(code), scheme) if 2 <= len(code) <= 12 else None
     except UserError:
         return None

@@ -20,8 +20,11 @@ from sentencepiece import sentencepiece_model_pb2 as proto
 from xling.core import languages, silence
 from xling.core.errors import UserError
 from xling.core.output import manifest
+from xling.core.output.command_result import tell
 from xling.core.sampling import alpha_shares, rng
+from xling.core.settings import ranges
 from xling.core.settings.codes import Lang
+from xling.core.settings.ranges import COUNT, PART, Range, ranged
 from xling.text import vocab_rule
 from xling.text.files import corpus_reader, pair_folder
 from xling.text.words.units import combining_marks
@@ -54,7 +57,8 @@ class VocabConfig:
             a vocabulary of its own.
         keep: languages whose text is cut as by ``base``; new pieces are learned from the others.
         out: directory to publish: ``spm.model``, ``spm.vocab``, ``dict.txt``.
-        size: number of pieces, including SentencePiece's three specials.
+        size: number of pieces, including SentencePiece's three specials. Text for fewer than the default gives a
+            smaller vocabulary; with another size it is refused.
         alpha: exponent of the language shares, by characters.
         num_sentences: lines to train on, over all languages; those of more than 4,000 characters are cut.
         coverage: share of characters that get a piece of their own.
@@ -71,14 +75,14 @@ class VocabConfig:
     rows: str = ""
     base: str = ""
     keep: tuple[Lang, ...] = KEPT
-    size: int = 8000
-    alpha: float = 0.3
-    num_sentences: int = 500_000
-    coverage: float = 0.9998
+    size: int = ranged(8000, COUNT)
+    alpha: float = ranged(0.3, PART)
+    num_sentences: int = ranged(500_000, COUNT)
+    coverage: float = ranged(0.9998, Range(above=0, most=1))
     model: Literal["unigram", "bpe"] = "unigram"
     byte_fallback: bool = False
     normalize: bool = True
-    num_threads: int = 1
+    num_threads: int = ranged(1, COUNT)
     seed: int = 1
 
 
@@ -86,7 +90,7 @@ def run(cfg: VocabConfig) -> manifest.Manifest:
     """Train the vocabulary and publish it.
 
     Raises:
-        UserError: an unknown language, an alpha out of range, an unreadable file, too little text for ``size`` pieces.
+        UserError: an unknown language, a setting out of range, an unreadable file, too little text for ``size`` pieces.
     """
     given = cfg
     if cfg.rows:
@@ -97,8 +101,7 @@ def run(cfg: VocabConfig) -> manifest.Manifest:
         languages.get(lang)
     if not cfg.base and cfg.keep != KEPT:
         raise UserError(f"keep={','.join(cfg.keep)} without base=", fix="give base=MODEL, or leave keep= out")
-    if not 0 <= cfg.alpha <= 1:
-        raise UserError(f"alpha={cfg.alpha}", "a number from 0 to 1")
+    ranges.check(cfg)
     out = Path(cfg.out)
     inputs = [path for paths in cfg.corpora.values() for path in corpus_reader.resolve_files(paths)]
     if cfg.base:
@@ -255,6 +258,7 @@ def _train(cfg: VocabConfig, out: Path, sentences: Iterator[str], required: str)
             normalizer=spm.SentencePieceNormalizer(normalizer_spec=spec),
             required_chars=required,
             vocab_size=cfg.size,
+            hard_vocab_limit=cfg.size != VocabConfig.size,
             model_type=cfg.model,
             byte_fallback=cfg.byte_fallback,
             character_coverage=cfg.coverage,
@@ -267,18 +271,27 @@ def _train(cfg: VocabConfig, out: Path, sentences: Iterator[str], required: str)
             minloglevel=2,
         )
     except RuntimeError as error:
-        most = re.search(r"set it to a value <= (\d+)", str(error))
-        raise UserError(
-            f"size={cfg.size}: SentencePiece could not make so many pieces"
-            + ("" if most else f": {' '.join(str(error).split())}"),
-            f"at most size={most[1]} for this text" if most else "",
-            f"size={most[1] if most else '...'}, or give more text",
-        ) from None
+        raise _unfit(cfg, " ".join(str(error).split())) from None
     model = proto.ModelProto.FromString(written.getvalue())
+    model.trainer_spec.hard_vocab_limit = True  # the bytes are those of the same size where it is given
+    if len(model.pieces) < cfg.size:
+        tell(f"vocab: the text gives {len(model.pieces):,} pieces, not the usual {cfg.size:,}")
     _round_scores(model)
     (out / SPM_MODEL).write_bytes(model.SerializeToString())
     lines = [f"{piece.piece}\t{piece.score:.9g}\n" for piece in model.pieces]
     (out / "spm.vocab").write_text("".join(lines), encoding="utf-8")
+
+
+def _unfit(cfg: VocabConfig, why: str) -> UserError:
+    """Return the error for a size that sentencepiece refused, ``why`` being its message."""
+    if most := re.search(r"set it to a value <= (\d+)", why):
+        limit, fix = f"at most size={most[1]} for this text", f"size={most[1]}, or give more text"
+    elif least := re.search(r"smaller than required_chars\. \d+ vs (\d+)", why):
+        limit = f"at least size={least[1]}, a piece for each character of this text"
+        fix = f"size={least[1]}, or a smaller coverage="
+    else:
+        return UserError(f"size={cfg.size}: SentencePiece made no pieces: {why}", fix="give more text")
+    return UserError(f"size={cfg.size}: SentencePiece could not make so many pieces", limit, fix)
 
 
 def _round_scores(model: Any) -> None:

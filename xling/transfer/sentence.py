@@ -27,7 +27,7 @@ class SentenceSettings:
     Attributes:
         poolings: ``cls``, ``max``, ``mean``, ``mean_sqrt_len_tokens``, ``weightedmean`` or ``lasttoken``; the vectors
             of several are joined.
-        layers: what follows, in order: ``dense``, ``layer_norm`` or ``normalize``, with their settings.
+        layers: what follows, in order: ``dense``, ``layer_norm``, ``normalize`` or ``truncate``, with their settings.
         max_length: sub-tokens of a text that are read, with its specials; 0 for all positions of the model.
         prompt: text that is put before every other.
         pools_prompt: whether the prompt's states are pooled too.
@@ -64,6 +64,8 @@ class SentenceHead(nn.Module):
                 width = layer["out"]
             elif layer["kind"] == "layer_norm":
                 self.layers[str(number)] = nn.LayerNorm(width)
+            elif layer["kind"] == "truncate":
+                width = min(width, layer["out"])
         self.width = width  # of a vector
 
     def prepare(self, text: str) -> str:
@@ -89,6 +91,8 @@ class SentenceHead(nn.Module):
         for number, layer in enumerate(self.settings.layers):
             if layer["kind"] == "normalize":
                 vector = F.normalize(vector, dim=-1)
+            elif layer["kind"] == "truncate":
+                vector = vector[: layer["out"]]
             else:
                 vector = self.layers[str(number)](vector)
         return vector

@@ -103,7 +103,7 @@ def test_annotations_beside_a_text_are_no_words(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "name", "text", "said"),
     [
-        ("classes", "a.csv", "toxic,comment_body\n1,a b\n0,b\n1,c d\n", "is the text"),
+        ("classes", "a.csv", "row,toxic,comment_body\n1,1,a b\n2,0,b\n3,1,c d\n", "is the text"),
         ("classes", "a.jsonl", '{"stars": 5, "review_body": "a b"}\n', "is the text"),
         ("pairs", "a.jsonl", '{"verdict": "yes", "claim": "a", "evidence": "b"}\n', "is the text_a"),
         ("mt", "test.sw-en.jsonl", '{"fixed": "one", "raw": "moja"}\n', "is the text_a"),
@@ -114,6 +114,27 @@ def test_of_several_columns_that_are_left_each_is_asked(
 ) -> None:
     with pytest.raises(UserError, match=f"which column {said}"):
         suite_of(setting, written(tmp_path, name, text), header="true")
+
+
+TOPICS = "mada,maandishi\nmichezo,timu ilishinda\nsiasa,kura zilihesabiwa\nmichezo,mechi ya leo\n"
+
+
+@pytest.mark.parametrize("columns", [{}, {"text": "2"}, {"text": "maandishi"}, {"label": "1"}])
+def test_of_a_text_and_its_label_one_tells_the_other_under_any_names(
+    tmp_path: Path, columns: dict[str, str]
+) -> None:
+    suite = suite_of("classes", written(tmp_path, "topics.csv", TOPICS), header="true", columns=columns)
+    assert [(row.fields["text"], row.label) for row in rows_of(suite)] == [
+        ("timu ilishinda", "michezo"),
+        ("kura zilihesabiwa", "siasa"),
+        ("mechi ya leo", "michezo"),
+    ]
+
+
+def test_a_row_is_not_taken_as_the_header_that_another_file_has(tmp_path: Path) -> None:
+    rows = written(tmp_path, "rows.csv", TOPICS.partition("\n")[2])
+    with pytest.raises(UserError, match="label 'michezo' stands on other lines too"):
+        suite_of("classes", rows, header="true")
 
 
 @pytest.mark.parametrize(

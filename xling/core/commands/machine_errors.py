@@ -53,7 +53,7 @@ def machine_error(error: Exception, out: str = "") -> UserError:
             "a file is nested too deeply", fix=f"check the JSON files that the command reads; {fix}"
         )
     if _FULL_DISK.search(str(error)) and getattr(error, "errno", None) not in (errno.ENOSPC, errno.EDQUOT):
-        error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)).with_traceback(error.__traceback__)
     if _lacks_files(error):
         fix = f"raise the limit of open files (ulimit -n), or train with fewer train.workers; {fix}"
         return UserError("too many open files", fix=fix)
@@ -61,7 +61,9 @@ def machine_error(error: Exception, out: str = "") -> UserError:
         return UserError("out of memory", fix=f"use smaller settings or a larger machine; {fix}")
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
     # A copy names both of its files, and only the second one is written.
-    file = (error.filename2 if full else None) or error.filename or _path_of(error)
+    out = out or _out_of(error)
+    below = Path(out).parent if full and out else Path()  # what was read lies elsewhere
+    file = (error.filename2 if full else None) or error.filename or _path_of(error, below)
     place = "".join(f"{each}: " for each in (out and f"out={out}", file) if each)
     disk = _disk_of(Path(file or out or tempfile.gettempdir()))
     remedies = {
@@ -105,8 +107,15 @@ def _disk_of(path: Path) -> str:
     return f"of {path}"
 
 
-def _path_of(error: OSError) -> str:
+def _out_of(error: OSError) -> str:
+    """Return the output of the command that failed, where its words do not name it as ``out=``."""
+    outs = (getattr(f.f_locals.get("cfg"), "out", "") for f, _ in traceback.walk_tb(error.__traceback__))
+    return next((str(out) for out in outs if out), "")
+
+
+def _path_of(error: OSError, below: Path) -> str:
     """Return the path that was read or written when the system refused; a failed read names no file."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     paths = [frame.f_locals.get(name) for frame in reversed(frames) for name in ("path", "self")]
-    return next((str(path) for path in paths if isinstance(path, Path)), "")
+    paths_there = (path for path in paths if isinstance(path, Path))
+    return next((str(path) for path in paths_there if below == Path() or path.is_relative_to(below)), "")

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 from xling.core.errors import UserError
+from xling.core.output import sealed
 
 CACHE_VARIABLE, VERIFY_VARIABLE = "XLING_CACHE", "XLING_VERIFY"
 NEVER, ONCE, ALWAYS = MODES = ("never", "once", "always")
@@ -137,9 +138,8 @@ def _remember(path: Path, key: bytes, digest: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if len(known) > MAX_LINES:
             kept = list(known.items())[-MAX_LINES // 2 :]
-            temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-            temporary.write_bytes(b"".join(_line(*item) for item in kept))
-            temporary.replace(path)
+            with sealed.replacing(path) as temporary:
+                temporary.write_bytes(b"".join(_line(*item) for item in kept))
             _buckets[path] = dict(kept)
             return
         with path.open("ab", buffering=0) as file:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
+from xling.core.output import sealed
 from xling.core.output.command_result import tell
 
 
@@ -53,11 +54,10 @@ def write_private(path: Path, text: str) -> None:
     Raises:
         OSError: the disk is full, or the folder cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_MODE)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
-        handle.write(text)
-    temporary.replace(path)
+    with sealed.replacing(path) as temporary:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_MODE)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
+            handle.write(text)
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

@@ -26,20 +26,26 @@ class DamagedError(UserError):
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[BinaryIO]:
-    """Provide a temporary file to write to, which is sealed and renamed to ``path`` when the block ends."""
+def replacing(path: Path) -> Iterator[Path]:
+    """Provide the name of a temporary file, which is renamed to ``path`` when the block ends, or else deleted."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("w+b") as file:
-            yield file
-            file.seek(0)
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-            file.seek(0, os.SEEK_END)
-            file.write(_MARK + digest.encode())
+        yield temporary
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """Provide a temporary file to write to, which is sealed and renamed to ``path`` when the block ends."""
+    with replacing(path) as temporary, temporary.open("w+b") as file:
+        yield file
+        file.seek(0)
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        file.seek(0, os.SEEK_END)
+        file.write(_MARK + digest.encode())
 
 
 def check(path: Path, fix: str = FIX) -> None:
