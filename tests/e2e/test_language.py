@@ -265,14 +265,14 @@ def test_the_whole_command_on_ciphers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     out = tmp_path / "out"
-    words = ["language", "lang=German", f"data={data}", f"out={out}", "updates=60", "seeds=1", "hours=1"]
+    words = ["language", "lang=German", f"data={data}", f"out={out}", "updates=12", "seeds=1", "hours=1"]
     words += [
         "static.model.dim=32",
         "static.model.bits=12",
         "static_less.model.dim=32",
         "static_less.model.bits=12",
         f"body=hf:{body}",
-        "transformer_model.train.updates=10",
+        "transformer_model.train.updates=2",
         "transformer_model.train.batch_tokens=512",
     ]
     assert cli.main([*words, "--dry-run"]) == 0
@@ -297,7 +297,7 @@ def test_the_whole_command_on_ciphers(
     page = (out / "report" / "report.html").read_text(encoding="utf-8")
     assert "details/report.html" in page and "<h1>German: what was made</h1>" in page
     again = (out / "report" / "again.sh").read_text(encoding="utf-8")
-    assert "lang=de" in again and "updates=60" in again and "seed/deu_Latn.txt" in again
+    assert "lang=de" in again and "updates=12" in again and "seed/deu_Latn.txt" in again
     steps = yaml.safe_load((out / "survey" / "pipeline.yaml").read_text(encoding="utf-8"))["steps"]
     assert not any(step["stage"] == "corpus mono" for step in steps.values())
     before = {path: path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
