@@ -65,8 +65,9 @@ READERS = {
 }
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress])
-@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize(
+    ("line_end", "pack"), [("\n", bytes), ("\r\n", gzip.compress), ("\r", bz2.compress), ("\r", bytes)]
+)
 @pytest.mark.parametrize("name", READERS)
 def test_marks_line_ends_and_compression_change_nothing(tmp_path, name, line_end, pack):
     read, content, fields = READERS[name]
