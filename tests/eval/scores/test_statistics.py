@@ -201,9 +201,9 @@ def test_rates_on_real_predictions(suite: str) -> None:
 
 
 def test_the_gate_catches_two_points_and_stays_calm() -> None:
-    """By simulation: 4 languages of 2,000 rows that differ on 15 % of them, 20 draws one way and 40 the other."""
+    """By simulation: 4 languages of 2,000 rows that differ on 15 % of them, 30 draws one way and 60 the other."""
     rng = np.random.default_rng(3)
-    caught, alarms, draws = 0, 0, 40
+    caught, alarms, draws = 0, 0, 60
     for draw in range(draws):
         equal = [paired_accuracy(rng, 2000, 0.70, 0.0, 0.15) for _ in range(4)]
         alarms += statistics.compare_systems(equal, ACCURACY, f"e{draw}", 1000).p_lower <= FALSE_ALARMS
@@ -212,8 +212,8 @@ def test_the_gate_catches_two_points_and_stays_calm() -> None:
         worse = [paired_accuracy(rng, 2000, 0.70, 0.02, 0.15) for _ in range(4)]
         caught += statistics.compare_systems(worse, ACCURACY, f"w{draw}", 1000).p_lower <= FALSE_ALARMS
     assert caught >= 0.95 * draws / 2
-    # At a true rate of 0.5 % more than 2 alarms in 40 have a probability of 0.1 %.
-    assert alarms <= 2
+    # At a true rate of 0.5 % more than 3 alarms in 60 have a probability of 0.03 %.
+    assert alarms <= 3
 
 
 def test_what_items_explain_of_the_seeds_spread_is_taken_off() -> None:
