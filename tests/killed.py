@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 # Every attempt is a fork of one process that started no thread. It is killed before (odd) or after (even) its n-th
 # rename, and n is another one each time. What an attempt has imported, the next ones have from the beginning.
@@ -13,7 +14,7 @@ import gc, importlib, os, pathlib, signal, sys, tempfile, traceback
 from contextlib import suppress
 from xling import cli
 
-moments, stride, modules, words = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:]
+moments, stride, (modules, out, calm), words = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:6], sys.argv[6:]
 for module in modules.split(","):
     name, _, loads = module.partition(":")
     found = importlib.import_module(name)
@@ -42,19 +43,26 @@ def run(dies_at):
     pathlib.Path.rename, pathlib.Path.replace = deadly(pathlib.Path.rename), deadly(pathlib.Path.replace)
     return cli.main(words)
 
-for attempt in range(200):
+def fork(dies_at):
     gc.collect()
     gc.freeze()  # else each fork copies the pages that its garbage collector looks at
     child = os.fork()
     if not child:
         code = 99
         try:
-            code = run(attempt % moments * stride + 2 if moments else 0)
+            code = run(dies_at)
         except BaseException:
             traceback.print_exc()
         finally:
             os._exit(code)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+if out:
+    if code := fork(0):
+        sys.exit(f"undisturbed it ended with {code}")
+    os.rename(out, calm)
+for attempt in range(200):
+    code = fork(attempt % moments * stride + 2)
     if code != -signal.SIGKILL:
         print(f"{code} {attempt}")
         break
@@ -65,13 +73,17 @@ for attempt in range(200):
 """
 
 
-def attempts(words: Sequence[str], modules: str, moments: int = 0, stride: int = 1) -> tuple[int, int]:
-    """Run a command until it is not killed, or once without ``moments``; the exit code and how often it was killed.
+def attempts(
+    words: Sequence[str], modules: str, moments: int, stride: int = 1, calm: tuple[Path, Path] | None = None
+) -> tuple[int, int]:
+    """Run a command until it is not killed; the exit code and how often it was killed.
 
     The first attempt dies at its second rename, each later one ``stride`` renames later, ``moments`` times a round.
     ``modules`` are imported once for all attempts, with commas between them; ``module:function`` is called, too.
+    With ``calm`` the command first runs undisturbed, and its output, the first path, is renamed to the second.
     """
-    command = [sys.executable, "-c", _ATTEMPTS, str(moments), str(stride), modules, *words]
+    paths = [str(path) for path in calm or ("", "")]
+    command = [sys.executable, "-c", _ATTEMPTS, str(moments), str(stride), modules, *paths, *words]
     ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     code, deaths = ended.stdout.splitlines()[-1].split()
     return int(code), int(deaths)

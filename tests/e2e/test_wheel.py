@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import shutil
 import subprocess
 import sys
@@ -19,18 +21,34 @@ ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("xling", "corpora", "eval", "slurm", "recipes", "pyproject.toml", "README.md", "LICENSE")
 OTHERS = ("corpora", "eval", "slurm", "recipes")
 BUILD = "import sys; from setuptools import build_meta as b; print(getattr(b, sys.argv[1])(sys.argv[2]))"
-ENVIRONMENT = {"PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"}
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1", "LC_ALL": "C.UTF-8", "XLING_QUIET": "true"}
+LANGS = {"en", "de", "fr", "es", "sw", "tr", "ru"}
+# All that the quickstart may write to standard error: its steps, what a corpus is made of, and progress.
+TOLD = (
+    r"\[\d+/13\] \w+: xling [a-z ]+( ended after [\d.]+ (s|min) \([\d.]+ (s|min) of processor time\))?",
+    r"[a-z]{2}: 1 part into \S+",
+    r"  text:\S+: 1 shard, .*B, licence: as the files' own",
+    r"(binarize|pretrain) \S+: [\d,]+ of [\d,]+ (docs|pairs|updates), .*",
+    r"toy_\w+, \w+, seed \d+: [\d,]+ of [\d,]+ updates, .*",
+    r"report: (read|compare): \d+ of \d+ (runs|systems), .*",
+)
+
 
 pytestmark = pytest.mark.slow
 
 
-def run(*words: str | Path, cwd: Path, timeout_s: float = 240) -> str:
-    """Standard output of a program that knows nothing of the checkout: it must end well."""
+def told(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """What a program says that knows nothing of the checkout: it must end well."""
     command = [str(word) for word in words]
     env = ENVIRONMENT | {"HOME": str(cwd)}
-    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=timeout_s)
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=580)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    return done.stdout
+    return done
+
+
+def run(*words: str | Path, cwd: Path) -> str:
+    """Its standard output."""
+    return told(*words, cwd=cwd).stdout
 
 
 def build(kind: str, source: Path, target: Path) -> Path:
@@ -122,9 +140,23 @@ def test_an_installed_xling_reads_its_own_files(python: Path, elsewhere: Path) -
 
 
 @pytest.mark.timeout(600)
-def test_an_installed_xling_runs_the_quickstart_to_its_table(python: Path, elsewhere: Path) -> None:
-    run(python, "-m", "xling", "quickstart", "scale=tiny", "out=runs/q", cwd=elsewhere, timeout_s=580)
-    scores = read_scores(elsewhere / "runs" / "q" / "eval" / "tables" / "scores.json")
+def test_an_installed_quickstart_ends_with_a_table_and_a_rerun_does_nothing(
+    python: Path, elsewhere: Path
+) -> None:
+    out, words = elsewhere / "runs" / "q", ("-m", "xling", "quickstart", "scale=tiny", "out=runs/q")
+    lines = told(python, *words, cwd=elsewhere).stderr.replace("\r", "\n").splitlines()
+    assert not [line for line in lines if line and not any(re.fullmatch(each, line) for each in TOLD)]
+    scores = read_scores(out / "eval" / "tables" / "scores.json")
     assert {s.system for s in scores} == {"pretrained", "random", "majority"}
     assert {s.suite for s in scores} == {"toy_ner", "toy_xnli"}
-    assert "zero_shot" in (elsewhere / "runs" / "q" / "report" / "report.md").read_text(encoding="utf-8")
+    for system, suite in itertools.product(("pretrained", "random", "majority"), ("toy_ner", "toy_xnli")):
+        assert {s.lang for s in scores if (s.system, s.suite) == (system, suite)} == LANGS
+    assert all(score.synthetic and score.signature for score in scores)
+    page, text = ((out / "report" / f"report.{kind}").read_text(encoding="utf-8") for kind in ("html", "md"))
+    for shown in (page, text):
+        assert "synthetic" in shown.lower() and "random" in shown
+    assert "zero_shot" in text and "http://" not in page.replace("http://www.w3.org", "")
+    before = {p: p.stat().st_mtime_ns for p in out.rglob("manifest.json")}
+    assert len(before) >= 12
+    run(python, *words, cwd=elsewhere)
+    assert {p: p.stat().st_mtime_ns for p in out.rglob("manifest.json")} == before

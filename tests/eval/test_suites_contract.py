@@ -23,7 +23,7 @@ def suite(request: pytest.FixtureRequest) -> Suite:
     return suites()[request.param]
 
 
-def test_metadata_is_complete(suite: Suite) -> None:
+def test_metadata_codes_and_recorded_files_are_complete(suite: Suite) -> None:
     assert all((suite.licence, suite.citation, suite.url, suite.protocol, suite.patterns, suite.splits))
     assert set(suite.splits) <= {"train", "dev", "test"}
     assert set(suite.metrics) <= set(METRICS)
@@ -33,16 +33,11 @@ def test_metadata_is_complete(suite: Suite) -> None:
     assert suite.scheme in ("", "IOB2")
     assert len(set(suite.languages)) == len(suite.languages)
     assert not set(suite.languages) & set(suite.extra)
-
-
-def test_languages_are_known_under_our_codes(suite: Suite) -> None:
+    assert suite.online is None or re.fullmatch("[0-9a-f]{40}", suite.online.revision)
     named = {*suite.languages, *suite.extra, *(f.lang for f in suite.files)}
     for lang in named:
         parts = lang.split("-") if suite.shape.pairs_languages else [lang]
         assert [languages.get(part).code for part in parts] == parts
-
-
-def test_recorded_files_have_digests_sizes_and_a_split(suite: Suite) -> None:
     for file in suite.files:
         assert len(file.sha256) == 64 and len(file.official) in (0, 64) and file.official != file.sha256
         assert int(file.sha256, 16) >= 0
@@ -51,10 +46,6 @@ def test_recorded_files_have_digests_sizes_and_a_split(suite: Suite) -> None:
         assert not Path(file.path).is_absolute()
     places = [(f.lang, f.split, f.path) for f in suite.files]
     assert len(set(places)) == len(places)
-
-
-def test_an_online_source_is_pinned_to_a_commit(suite: Suite) -> None:
-    assert suite.online is None or re.fullmatch("[0-9a-f]{40}", suite.online.revision)
 
 
 def test_a_suite_that_borrows_training_rows_has_the_lender_s_kind() -> None:

@@ -33,9 +33,8 @@ def outputs(out: Path, *texts: list[str]) -> list[Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", ["xlmr", "modernbert"])
-def test_states_are_ours(vocab: Path, tmp_path: Path, shape: str) -> None:
-    folder = publish(tmp_path / "m", vocab, **SHAPES[shape])
+def test_states_are_ours(vocab: Path, tmp_path: Path) -> None:
+    folder = publish(tmp_path / "m", vocab, **SHAPES["modernbert"])  # the classifier has the shape of XLM-R
     record = onnx.run(ExportConfig(folder, tmp_path / "out"))
     assert record.counts["outputs"] == ["last_hidden_state"] and record.counts["largest_difference"] <= 1e-5
     assert not (tmp_path / "out" / "model.safetensors").exists()

@@ -30,8 +30,11 @@ def batches(task: Any, num: int) -> list[Any]:
     return [waits.moved(sample) | {"place": place} for place, sample in enumerate(samples)]
 
 
-@pytest.mark.parametrize("fused", [True, False])
-@pytest.mark.parametrize("name", [name for name in OBJECTIVES if name not in WRITES])
+# Attention that is not fused is the same for all: one encoder and one decoder.
+@pytest.mark.parametrize(
+    ("name", "fused"),
+    [*((name, True) for name in OBJECTIVES if name not in WRITES), ("mmlm", False), ("translation", False)],
+)
 def test_a_batch_is_computed_without_waiting_for_the_gpu(
     name: str, fused: bool, build: Any, monkeypatch: pytest.MonkeyPatch, gpu: None
 ) -> None:

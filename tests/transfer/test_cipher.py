@@ -8,10 +8,10 @@ from pathlib import Path
 from benchmarks import cipher
 
 SAMPLE = (
-    "train.updates=40", "train.warmup=5", "train.valid_every=40", "train.save_every=40", "back.word_by_word=30",
-    "train.log_every=10", "model.precision=fp32",
+    "train.updates=24", "train.warmup=4", "train.valid_every=24", "train.save_every=24", "back.word_by_word=30",
+    "train.log_every=6", "model.precision=fp32",
     "train.batch_tokens=1000", "valid_lines=10", "model.layers=1", "model.decoder_layers=1", "model.dim=64",
-    "model.ffn_dim=128", "denoise_settings.schedule=0:1,30:0.1", "train.lr=1e-2",
+    "model.ffn_dim=128", "denoise_settings.schedule=0:1,18:0.1", "train.lr=1e-2",
 )  # fmt: skip
 
 

@@ -72,13 +72,18 @@ def assert_same(found: tuple[list[TunedModel], Told], expected: tuple[list[Tuned
         assert all(torch.equal(weights[name], wanted[name]) for name in wanted)
 
 
-@pytest.mark.parametrize("method", ["plain", "r3f", "self_distillation"])
-def test_killed_again_and_again(model: Path, tmp_path: Path, method: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "saved_every_s"),
+    [("plain", (0.02,)), ("r3f", (1e9,)), ("self_distillation", (0.0,))],
+)
+def test_killed_again_and_again(
+    model: Path, tmp_path: Path, method: str, saved_every_s: tuple[float, ...]
+) -> None:
     """Killed at random updates, saved every update, every few or at the ends of epochs alone."""
     cfg = replace(CFG, method=method, teacher_steps=3 if method == "self_distillation" else 1)
     expected = fit(model, cfg)
     draw, kills = random.Random(method), 0
-    for every_s in (0.0, 0.02, 1e9):
+    for every_s in saved_every_s:
         out = tmp_path / f"task {every_s}"
         while True:
             left = [draw.randint(1, 6)]
@@ -100,7 +105,7 @@ def test_killed_again_and_again(model: Path, tmp_path: Path, method: str) -> Non
         assert_same(found, expected)
         saves.delete_all()
         assert not list(tmp_path.iterdir())
-    assert kills >= 5
+    assert kills >= 2
 
 
 def test_asked_to_stop_it_saves_and_goes_on(model: Path, tmp_path: Path) -> None:

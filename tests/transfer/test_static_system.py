@@ -64,7 +64,7 @@ def test_classes_carry_over_and_a_fresh_table_does_not(ckpt: Path) -> None:
 
 def test_tags_carry_over_and_are_iob2(ckpt: Path) -> None:
     suite = Shape("s", "tag", ("X",), "IOB2")
-    train, other = tagged("xz", 400, 1), tagged("qw", 100, 2)
+    train, other = tagged("xz", 160, 1), tagged("qw", 60, 2)
     backend = system(ckpt)
     (head,) = backend.fit(suite, train, [], "en", FitConfig(epochs=20))
     found = backend.predict(head, suite, other, "de")
@@ -131,9 +131,9 @@ def test_a_word_that_opens_many_texts_is_no_name() -> None:
     """Each text is one name; the mark of the other texts has never been seen in training."""
     cfg = StaticConfig(dim=8, bits=10, sketch=0)
     encoder = StaticEncoder(cfg, torch.zeros(1 << cfg.bits, cfg.dim), {})
-    texts, labels = untold(300, 3000, 1)[0], ("B-X", "I-X", "O")
+    texts, labels = untold(200, 3000, 1)[0], ("B-X", "I-X", "O")
     tags = [["B-X", *["I-X"] * (len(words) - 1)] for words in texts]
-    head = train_tagger(encoder, TagLexicon(labels), texts, tags, labels, 30, 1, True)
+    head = train_tagger(encoder, TagLexicon(labels), texts, tags, labels, 20, 1, True)
     names = [words[:3] for words in untold(200, 3000, 2)[0]]
     marked = head.predict([["ظظظ", *words] for words in names])
     assert np.mean([found == ["O", "B-X", "I-X", "I-X"] for found in marked]) > 0.9
@@ -165,8 +165,8 @@ def test_intents_and_slots_carry_over(ckpt: Path) -> None:
         return [Example(s.id, s.fields, (c.label, s.label)) for c, s in zip(classes, slots, strict=True)]
 
     suite, backend = Shape("s", "intent_slots", ("low", "high")), system(ckpt)
-    (head,) = backend.fit(suite, rows("xz", 300, 1), [], "en", FitConfig(epochs=20))
-    other = rows("qw", 100, 2)
+    (head,) = backend.fit(suite, rows("xz", 160, 1), [], "en", FitConfig(epochs=20))
+    other = rows("qw", 60, 2)
     found = backend.predict(head, suite, other, "de")
     assert np.mean([a[0] == row.label[0] for a, row in zip(found, other, strict=True)]) > 0.8
     assert np.mean([tuple(a[1]) == row.label[1] for a, row in zip(found, other, strict=True)]) > 0.7
@@ -299,18 +299,18 @@ def test_suites_of_the_same_rows_share_their_heads(ckpt: Path) -> None:
 
 @pytest.mark.slow
 def test_projection_teaches_words_that_the_vectors_do_not_know(tmp_path: Path) -> None:
-    cfg = StaticConfig(dim=64, bits=16, sketch=0)
+    cfg = StaticConfig(dim=64, bits=12, sketch=0)
     with publish(tmp_path / "model", "pretrain static", cfg) as made:
         encoder_files.save_encoder(encoder_files.random_encoder(cfg, {}), made.path)
     (tmp_path / "links").mkdir()
     with gzip.open(tmp_path / "links" / FILE_NAME, "wt", encoding="utf-8") as file:
-        for pair in linked_pairs(300):
+        for pair in linked_pairs(120):
             file.write(json.dumps(pair.__dict__) + "\n")
-    suite, train, other = Shape("s", "tag", ("X",), "IOB2"), tagged("xz", 300, 1), tagged("qw", 60, 2)
+    suite, train, other = Shape("s", "tag", ("X",), "IOB2"), tagged("xz", 120, 1), tagged("qw", 60, 2)
     right = {}
     for folder in (None, tmp_path / "links"):
         backend = system(tmp_path / "model")
-        (head,) = backend.fit(suite, train, [], "en", FitConfig(epochs=40, project=folder))
+        (head,) = backend.fit(suite, train, [], "en", FitConfig(epochs=25, project=folder))
         found = backend.predict(head, suite, other, "de")
         gold = [tag for row in other for tag in row.label]
         right[folder] = share_right([tag for tags in found for tag in tags], gold)

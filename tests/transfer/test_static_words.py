@@ -42,8 +42,8 @@ def test_linked_texts_teach_the_slots_of_words_that_vectors_do_not_know(ckpt: Pa
     (tmp_path / "links").mkdir()
     with gzip.open(tmp_path / "links" / FILE_NAME, "wt") as file:
         file.writelines(json.dumps(line) + "\n" for line in linked)
-    rows = [Example(row.id, row.fields, ("low", row.label)) for row in tagged("xz", 300, 1)]
-    other = [Example(row.id, row.fields, ("low", row.label)) for row in tagged("qw", 100, 2)]
+    rows = [Example(row.id, row.fields, ("low", row.label)) for row in tagged("xz", 120, 1)]
+    other = [Example(row.id, row.fields, ("low", row.label)) for row in tagged("qw", 60, 2)]
     suite, right = Shape("s", "intent_slots", ("low", "high")), {}
     for folder in (None, tmp_path / "links"):
         backend = system(tmp_path / "blank")

@@ -88,12 +88,11 @@ def indexed(tmp_path, keys, other, shards=3, **how):
     return search.SearchIndex(files, VectorRows(np.array_split(keys, 2)), **{"num_candidates": 32} | how)
 
 
-@pytest.mark.parametrize("shards", [1, 3])
-def test_the_trained_index_finds_nearly_what_exact_search_finds_with_exact_cosines(tmp_path, shards):
+def test_the_trained_index_finds_nearly_what_exact_search_finds_with_exact_cosines(tmp_path):
     src, tgt, _ = planted(400, 3600)
     exact, _ = nearest(src, tgt, 4)
     with ThreadPoolExecutor(1) as pool:
-        cosines, ids = indexed(tmp_path, tgt, src, shards).nearest(src, 4, pool)
+        cosines, ids = indexed(tmp_path, tgt, src).nearest(src, 4, pool)
     np.testing.assert_allclose(np.einsum("qd,qkd->qk", src, tgt[ids]), cosines, atol=1e-5)
     assert (np.diff(cosines, axis=1) <= 0).all()
     assert (cosines >= exact - 1e-5).mean() > 0.95
@@ -102,8 +101,8 @@ def test_the_trained_index_finds_nearly_what_exact_search_finds_with_exact_cosin
 
 def test_candidates_do_not_depend_on_threads_or_shards(tmp_path, monkeypatch):
     monkeypatch.setattr(search, "_QUERIES_AT_ONCE", 64)
-    monkeypatch.setattr(search, "_ROWS_AT_ONCE", 500)
-    src, tgt, _ = planted(400, 3600)
+    monkeypatch.setattr(search, "_ROWS_AT_ONCE", 250)
+    src, tgt, _ = planted(200, 1800)
     results = []
     for threads, shards in ((1, 1), (3, 1), (2, 4)):
         with ThreadPoolExecutor(threads) as pool:
@@ -134,7 +133,7 @@ def test_cells_whose_length_is_a_multiple_of_their_blocks_are_merged_whole(tmp_p
 
 
 def test_more_probes_find_more(tmp_path):
-    src, tgt, _ = planted(400, 3600)
+    src, tgt, _ = planted(200, 1800)
     exact, _ = nearest(src, tgt, 4)
     results = []
     with ThreadPoolExecutor(1) as pool:
@@ -146,7 +145,7 @@ def test_more_probes_find_more(tmp_path):
     assert results[2] > 0.98
 
 
-@pytest.mark.parametrize("dim", [1, 3, 50, 100, 300, 1100])
+@pytest.mark.parametrize("dim", [1, 3, 100, 1100])
 def test_every_width_can_be_coded(tmp_path, dim):
     draw = np.random.default_rng(1)
     keys = normalise(draw.standard_normal((1000, dim)))

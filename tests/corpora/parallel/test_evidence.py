@@ -188,14 +188,15 @@ def test_the_filter_learns_from_vectors_which_pairs_are_unrelated():
 
 
 @pytest.mark.parametrize(
-    ("given", "without", "with_encoder"), [(None, 7.0, 5.75), (0.0, 0.0, 0.0), (9.0, 9.0, 9.0)]
+    ("given", "has_encoder", "limit"),
+    [(None, False, 7.0), (None, True, 5.75), (0.0, True, 0.0), (9.0, False, 9.0)],
 )
-def test_the_limit_of_unrelated_pairs_is_lower_with_an_encoder(given, without, with_encoder):
+def test_the_limit_of_unrelated_pairs_is_lower_with_an_encoder(given, has_encoder, limit):
     pairs = list(dict.fromkeys(para("en", "de", 300, 1)))
     place = list(judge.GROUPS).index("unrelated")
-    for encoder, limit in ((None, without), (Meanings(pairs), with_encoder)):
-        fitted = Align(unrelated=given).fitted(table(pairs), Context.of_pair("en-de", vectors=encoder))
-        assert fitted.limits[place] == limit
+    encoder = Meanings(pairs) if has_encoder else None
+    fitted = Align(unrelated=given).fitted(table(pairs), Context.of_pair("en-de", vectors=encoder))
+    assert fitted.limits[place] == limit
 
 
 def test_without_an_encoder_nothing_is_measured_by_one():

@@ -123,14 +123,14 @@ def test_score_threshold_and_top_k():
 
 
 def test_trusted_words_change_nothing_but_time():
-    pairs = list(para("en", "de", 9000, 1))
-    foreign = [(src, tgt) for src, tgt in para("en", "fr", 300, 2)]
-    mixed = [pair for i in range(300) for pair in (*pairs[30 * i : 30 * i + 30], foreign[i])]
+    pairs = list(para("en", "de", 3000, 1))
+    foreign = [(src, tgt) for src, tgt in para("en", "fr", 100, 2)]
+    mixed = [pair for i in range(100) for pair in (*pairs[30 * i : 30 * i + 30], foreign[i])]
     table = make_batch({"src": [p[0] for p in mixed], "tgt": [p[1] for p in mixed]}, "t")
     context = Context.of_pair("en-de")
     slow, fast = (PairLangId(trust=trust).judge(table, context) for trust in (False, True))
     agree = (slow.fill_null("") == fast.fill_null("")).mean()
-    assert slow.is_not_null().sum() > 250
+    assert slow.is_not_null().sum() > 80
     assert agree > 0.97
 
 
@@ -205,7 +205,7 @@ def test_the_number_of_a_line_is_no_number_of_the_text():
 
 def test_runs_of_thousands_of_digits_are_compared():
     """Python refuses to read a number of more than 4,300 digits, and one of 400 miles is no finite number."""
-    nines = "9" * 5000
+    nines = "9" * 4301
     pairs = [
         (f"It is {nines} long.", f"Es ist {nines} lang."),
         (f"It is {nines} long.", "Es ist 7 lang."),

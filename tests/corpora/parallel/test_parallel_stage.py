@@ -340,9 +340,8 @@ def test_killed_at_many_renames_it_ends_in_the_same_bytes(tmp_path):
     sources = ",".join(write(tmp_path, pairs[i::4], f"p{i}") for i in range(4))
     command, out = ["corpus", "parallel", "pair=en-de", f"source={sources}"], tmp_path / "killed"
     modules = "polars,xling.corpora.parallel.build,xling.corpora.langid.identify:_py3langid"
-    code, deaths = attempts([*command, f"out={out}"], modules, 3)
+    code, deaths = attempts([*command, f"out={out}"], modules, 3, calm=(out, tmp_path / "calm"))
     assert code == 0 and deaths > 1
-    assert attempts([*command, f"out={tmp_path / 'calm'}"], modules) == (0, 0)
     first, second = manifest.verify(out), manifest.read(tmp_path / "calm")
     assert first.files == second.files
     assert first.counts == second.counts
@@ -383,13 +382,13 @@ def test_real_news_keeps_most_pairs(tmp_path):
         lines = (
             gzip.decompress(Path(f"{stem}.train.{side}.gz").read_bytes()).decode().splitlines(keepends=True)
         )
-        (tmp_path / f"train.{side}").write_text("".join(lines[::5]), encoding="utf-8")
+        (tmp_path / f"train.{side}").write_text("".join(lines[::12]), encoding="utf-8")
     cfg = ParallelConfig(
         "en-sw", source=(f"moses:{tmp_path}/train",), heldout=heldout, out=str(tmp_path / "out")
     )
     run_local(NAME, cfg)
     counts = manifest.verify(cfg.directory).counts
-    num = len(lines[::5])
+    num = len(lines[::12])
     assert 0.92 * num < counts["pairs"] < 0.98 * num
     # Short right lines such as "We won." go too, but not more than 2 % of all.
     assert counts["dropped"]["langid/other_src"] + counts["dropped"]["langid/other_tgt"] < 0.02 * num

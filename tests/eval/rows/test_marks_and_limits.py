@@ -65,8 +65,9 @@ READERS = {
 }
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress])
-@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize(
+    ("line_end", "pack"), [("\n", bytes), ("\r\n", gzip.compress), ("\r", bz2.compress), ("\r", bytes)]
+)
 @pytest.mark.parametrize("name", READERS)
 def test_marks_line_ends_and_compression_change_nothing(tmp_path, name, line_end, pack):
     read, content, fields = READERS[name]
@@ -83,7 +84,7 @@ def test_marks_line_ends_and_compression_change_nothing(tmp_path, name, line_end
 def test_a_long_line_is_refused_in_little_memory(tmp_path, name):
     read, content, _ = READERS[name]
     path = tmp_path / "a.gz"
-    num = 16 * MAX_CELL_BYTES
+    num = 6 * MAX_CELL_BYTES
     with gzip.open(path, "wb", compresslevel=1) as file:
         file.write(content.encode() + b"x" * num + b"\n" + content.encode())
     paths = (path, path) if name == "parallel" else (path,)

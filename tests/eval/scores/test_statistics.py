@@ -186,14 +186,14 @@ def test_rates_on_real_predictions(suite: str) -> None:
     """Rows of two controls in several languages, which are correlated as real ones are.
 
     Accuracy, spans and retrieval stand for the ten suites that `benchmarks/calibration.py` has.
-    At a rate of 5 % of 100 draws, more than 12 alarms have a probability of 0.15 %; so have fewer than 88 of 100
-    intervals that cover. `docs/results.d/eval.md` has 2,000 draws.
+    At a rate of 5 %, ten alarms or more in 60 draws have a probability of 0.1 %; so has a coverage of 50 in 60.
+    `docs/results.d/eval.md` has 2,000 draws.
     """
     metric, pairs = METRICS[suites()[suite].metric], calibration.recorded(suite)
     is_shared = suite in ("sib200", "ntrex")
-    found = calibration.measured(metric, pairs, 100, suite, 40 if is_shared else 0)["percent"]
-    assert len(pairs) > 2 and found["clusters"]["alarms"] <= 12, found
-    assert min(found["clusters"]["difference"], found["clusters"]["average"]) >= 88, found
+    found = calibration.measured(metric, pairs, 60, suite, 40 if is_shared else 0)["percent"]
+    assert len(pairs) > 2 and found["clusters"]["alarms"] < 1000 / 60, found
+    assert min(found["clusters"]["difference"], found["clusters"]["average"]) > 5000 / 60, found
     if is_shared:
         assert found["rows"]["alarms"] > 15, (
             "rows drawn one by one raise false alarms, or this would miss them"

@@ -21,7 +21,7 @@ from xling.transfer.plans import read_rows
 from xling.transfer.translation.translate import Translator
 
 FAST = (
-    "fit.lr=8e-3", "fit.epochs=250", "fit.batch_rows=12",
+    "fit.lr=8e-3", "fit.epochs=150", "fit.batch_rows=12",
     "fit.dropout=0", "fit.precision=fp32", "fit.label_smoothing=0",
 )  # fmt: skip
 

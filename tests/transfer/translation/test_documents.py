@@ -29,13 +29,13 @@ from xling.transfer.settings import MtConfig
 from xling.transfer.translation import documents, supervised
 
 SHAPE = (
-    "model.layers=2", "model.dim=48", "model.heads=2", "model.ffn_dim=96", "model.max_positions=64",
+    "model.layers=1", "model.dim=48", "model.heads=2", "model.ffn_dim=96", "model.max_positions=64",
     "model.precision=fp32", "model.dropout=0", "tokens_per_sample=64", "directions=en-ar",
 )  # fmt: skip
 # Enough to learn 10 documents by heart.
 SCHEDULE = (
-    "train.updates=240", "train.batch_tokens=1500", "train.lr=6e-3", "train.warmup=20", "train.log_every=50",
-    "train.valid_every=240", "train.save_every=240",
+    "train.updates=170", "train.batch_tokens=1500", "train.lr=6e-3", "train.warmup=20", "train.log_every=50",
+    "train.valid_every=170", "train.save_every=170",
 )  # fmt: skip
 
 

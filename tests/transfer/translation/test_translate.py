@@ -31,12 +31,12 @@ from xling.transfer.translation.back_translate import BackTranslateConfig
 from xling.transfer.translation.translate import Translator, split_points
 
 SHAPE = (
-    "model.layers=2", "model.dim=48", "model.heads=2", "model.ffn_dim=96", "model.max_positions=64",
+    "model.layers=1", "model.dim=48", "model.heads=2", "model.ffn_dim=96", "model.max_positions=64",
     "model.precision=fp32", "model.dropout=0", "tokens_per_sample=64",
 )  # fmt: skip
 # Enough to learn 40 sentences by heart.
 SCHEDULE = (
-    "train.updates=240", "train.batch_tokens=1500", "train.lr=6e-3", "train.warmup=20", "train.log_every=50",
+    "train.updates=210", "train.batch_tokens=1500", "train.lr=6e-3", "train.warmup=20", "train.log_every=50",
     "train.valid_every=140", "train.save_every=140", "label_smoothing=0.1",
 )  # fmt: skip
 
