@@ -204,8 +204,8 @@ def test_text_that_is_missing_or_too_short(refuse: Callable[..., None], tmp_path
         r"nothing to read at '.*/absent\*'", "vocab", f"corpora.en={tmp_path}/absent*", f"out={tmp_path}/x"
     )
     (tmp_path / "short.txt").write_text("too short\n")
-    words = [f"corpora.en={tmp_path}/short.txt", f"out={tmp_path}/x"]
-    refuse(r"size=8000: .*at most size=.*; fix: size=\d+, or give more text", "vocab", *words)
+    words = [f"corpora.en={tmp_path}/short.txt", f"out={tmp_path}/x", "size=7000"]
+    refuse(r"size=7000: .*at most size=.*; fix: size=\d+, or give more text", "vocab", *words)
     assert [p.name for p in tmp_path.iterdir()] == ["short.txt"]
 
 

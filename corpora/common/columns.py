@@ -156,8 +156,8 @@ def _without_names(uri: str, header: Sequence[str], rows: Rows, default: Sequenc
         raise _ask(uri, header, f"has {rows.width} columns, and any may be the text", 1, rows)
     later = _cells_of(rows)[1:]
     whole = _cells_of(rows, rows.width)
-    is_numbered = any(all(cells[place].strip().isdecimal() for cells in whole) for place in default)
-    if rows.width > len(default) > 1 and whole and is_numbered:
+    is_wide = rows.width > len(default) > 1 and bool(whole)
+    if is_wide and any(all(cells[place].strip().isdecimal() for cells in whole) for place in default):
         raise _ask(uri, header, "is not of names, and numbers stand below it", len(default), rows)
     num_like = sum(all(map(_may_be_name, cells)) for cells in later)
     if (

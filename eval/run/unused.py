@@ -23,7 +23,7 @@ STATIC_TASKS = ("classify", "pair", "tag", "intent_slots")
 """Tasks of `xling.transfer.static_system.HEADS`, which imports torch."""
 WITHOUT_MODEL = ("majority", "ngram", "dictionary")
 _CLASSES, _PAIRS = {"classify"}, {"pair", "choice"}
-_TAGS, _WRITING = {"tag", "intent_slots"}, {"generation", "mt"}
+_WORDS, _TAGS, _WRITING = {"tag"}, {"tag", "intent_slots"}, {"generation", "mt"}
 _OF_ENCODERS = (
     "fit.method fit.strength fit.teacher_steps fit.old_text fit.old_rows "
     "fit.freeze_embeddings fit.freeze_layers fit.label_smoothing fit.switch fit.layer_decay "
@@ -47,7 +47,7 @@ def check_fit(cfg: Any, suites: Sequence[Suite], checkpoints: Iterable[Path]) ->
     where = f"for {', '.join(suite.name for suite in suites)}"
     is_static = [(folder / STATIC_FILE).is_file() for folder in folders if folder.is_dir()] or [True, False]
     are_deep, is_any_static = not all(is_static), any(is_static)
-    for suite in suites if folders and is_any_static else ():
+    for suite in suites if any((folder / STATIC_FILE).is_file() for folder in folders) else ():
         if suite.task not in STATIC_TASKS:
             raise UserError(
                 f"{suite.name} has rows that a static encoder cannot answer",
@@ -89,7 +89,7 @@ def check_fit(cfg: Any, suites: Sequence[Suite], checkpoints: Iterable[Path]) ->
         ),
         (
             "fit.project",
-            "tag" in tasks or (tasks & _TAGS and is_any_static),
+            tasks & _WORDS or (tasks & _TAGS and is_any_static),
             "a suite of tags, or one of intents with slots and a static encoder",
         ),
     ):

@@ -178,14 +178,14 @@ def test_translations_are_sought_where_both_sides_have_text() -> None:
 @pytest.mark.parametrize(
     ("model", "control", "said"),
     [
-        ([range(36)], range(16), "accuracy 90.0 (79.5 to 97.8). It can be used to sort texts by subject"),
+        ([range(36)], range(16), "the static encoder sorts 90.0 of 100 texts right (79.5 to 97.8). It can be used to"),
         ([range(16)], range(2), "It helps to sort texts by subject, but a person has to check each answer: +35.0"),
         ([range(18, 40)], range(20), "It is not shown that it helps to sort texts by subject: +5.0 points ("),
         ([range(5)], range(10, 40), "Do not use it to sort texts by subject yet: -62.5 points ("),
         # The mean of the seeds is far above the control, but they disagree.
         ([range(40), range(8), range(40)], range(14), "It is not shown that it helps"),
         # All rows differ alike: Wilson's interval of no row in 40 stands there.
-        ([range(40)], [], "+100.0 points (+91.2 to +100.0) against ngram"),
+        ([range(40)], [], "+100.0 points (+91.2 to +100.0) against character n-grams"),
         ([[]], [], "+0.0 points (-8.8 to +8.8) against"),
     ],
 )  # fmt: skip
@@ -204,9 +204,9 @@ def test_words_follow_the_interval_of_the_difference(
 @pytest.mark.parametrize(
     ("transformer", "said"),
     [
-        (range(38), "transformer is better than static by +45.0 points ("),
-        (range(21), "It is not shown which is better, transformer or static: +2.5 points ("),
-        (range(2), "static is better than transformer by +45.0 points ("),
+        (range(38), "That is better than the static encoder, by +45.0 points ("),
+        (range(21), "It is not shown which is better, the Transformer or the static encoder: +2.5 points ("),
+        (range(2), "That is better than the Transformer, by +45.0 points ("),
     ],
 )
 def test_the_better_model_is_told(data: Path, tmp_path: Path, transformer: Iterable[int], said: str) -> None:

@@ -83,7 +83,10 @@ def contents(folder: Path, facts: Mapping[str, Any]) -> tuple[list[str], list[Ta
     if facts["lacking"]:
         sentences.append(f"Test sets that would say more: {', '.join(facts['lacking'])}.")
     for name, place in models.items():
-        sentences.append(f"The model {name} is {place}: xling.load({place!r}).encode([...], lang={lang!r}).")
+        said = verdicts.NAMES.get(name, name)
+        sentences.append(
+            f"{said[0].upper()}{said[1:]} is {place}: xling.load({place!r}).encode([...], lang={lang!r})."
+        )
     for suite, place in facts.get("labellers", {}).items():
         sentences.append(f"Labels as in {suite} for texts in a file: xling predict {place} FILE lang={lang}.")
     sentences += _also_made(folder)

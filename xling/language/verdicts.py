@@ -16,6 +16,22 @@ USES: Mapping[str, str] = {
     "retrieval": "find the translation of a sentence",
 }
 """Kind of a suite -> what a good score is good for."""
+DOES: Mapping[str, str] = {
+    "classify": "sorts {:.1f} of 100 texts right",
+    "pair": "judges {:.1f} of 100 pairs of sentences right",
+    "retrieval": "finds the translation of {:.1f} of 100 sentences",
+}
+"""Kind of a suite -> what its score says; of other kinds the metric is named."""
+NAMES: Mapping[str, str] = {
+    "static": "the static encoder",
+    "transformer": "the Transformer",
+    "body": "the model that it started from",
+    "random": "untrained weights",
+    "majority": "the most frequent label",
+    "ngram": "character n-grams",
+    "dictionary": "a word-by-word translation",
+}
+"""System -> what it is called in a sentence."""
 USABLE = 50.0
 """Score from which most answers are right."""
 
@@ -36,38 +52,41 @@ def verdicts(results: Sequence[Result], kinds: Mapping[str, str], models: Iterab
         delivered = [each for each in ranked if each.system in names]
         if not delivered:
             continue
-        best, use = delivered[0], USES.get(kinds.get(suite, ""), "solve its task")
-        said = (
-            f"{suite}: {best.system} has {best.metric} {best.value:.1f} ({best.low:.1f} to {best.high:.1f})"
-        )
-        others = [each for each in ranked if each is not best and not each.is_control]
-        said += "".join(f". {_compared(best, each)}" for each in others)
-        yield f"{said}. {_use(best, [each for each in ranked if each.is_control], use)}"
+        best, kind = delivered[0], kinds.get(suite, "")
+        does = DOES.get(kind, f"has {best.metric} {{:.1f}}").format(best.value)
+        use = _use(best, [each for each in ranked if each.is_control], USES.get(kind, "solve its task"))
+        others = [_compared(best, each) for each in ranked if each is not best and not each.is_control]
+        said = f"{suite.replace('_', ' ')}: {_name(best)} {does} ({best.low:.1f} to {best.high:.1f})"
+        yield ". ".join([said, use, *others]) + "."
+
+
+def _name(result: Result) -> str:
+    return NAMES.get(result.system, result.system)
 
 
 def _compared(best: Result, other: Result) -> str:
     by = gain(best, other)
     if by is None:
-        return f"{other.system} has {other.value:.1f}, on other rows"
+        return f"On other rows {_name(other)} has {other.value:.1f}"
     if by.is_shown:
-        return f"{best.system} is better than {other.system} by {by}"
-    return f"It is not shown which is better, {best.system} or {other.system}: {by}"
+        return f"That is better than {_name(other)}, by {by}"
+    return f"It is not shown which is better, {_name(best)} or {_name(other)}: {by}"
 
 
 def _use(best: Result, controls: Sequence[Result], use: str) -> str:
     gains = [(by, each) for each in controls if (by := gain(best, each))]
     if not gains:
-        return f"No control stands beside it: it is not shown that it helps to {use}."
+        return f"No control stands beside it: it is not shown that it helps to {use}"
     # The control that is hardest to beat: where the interval reaches lowest.
     hardest, control = min(gains, key=lambda each: each[0].low)
-    beside = f"{hardest} against {control.system}, the control that is hardest to beat"
+    beside = f"{hardest} against {_name(control)}, the hardest control to beat"
     if hardest.high < 0:
-        return f"Do not use it to {use} yet: {beside}."
+        return f"Do not use it to {use} yet: {beside}"
     if not hardest.is_shown:
-        return f"It is not shown that it helps to {use}: {beside}."
+        return f"It is not shown that it helps to {use}: {beside}"
     if best.low < USABLE:
-        return f"It helps to {use}, but a person has to check each answer: {beside}."
-    return f"It can be used to {use}, at this rate of errors: {beside}."
+        return f"It helps to {use}, but a person has to check each answer: {beside}"
+    return f"It can be used to {use}, if so many errors are bearable: {beside}"
 
 
 def what_helps(full: Sequence[Result], less: Mapping[str, Sequence[Result]]) -> Iterable[str]:

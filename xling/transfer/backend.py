@@ -38,6 +38,7 @@ from xling.transfer.sentence import SentenceHead, read_head, read_settings
 from xling.transfer.settings import TuneConfig
 from xling.transfer.static_system import StaticBackend, TunedStatic
 from xling.transfer.task import TASKS, Task, TaskShape, check_tuned_for
+from xling.transfer.tasks.tag import Tag
 
 POOLINGS = ("mean", "cls", "max")
 BATCH_TOKENS = 8192
@@ -149,7 +150,7 @@ class EncoderBackend:
         self, task: tune.TaskRows, settings: TuneConfig, links: Path, lang: str, title: str
     ) -> tune.TaskRows:
         """Return the rows of a task, for tags with rows of other languages; see `xling.transfer.projection`."""
-        if task.task != "tag":
+        if not isinstance(TASKS[task.task], Tag):
             return task
         ((tagger,),) = tune.fine_tune_jointly(
             self.ckpt, [task], settings, lang=lang, title=f"{title}, first tagger"
