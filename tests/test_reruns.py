@@ -90,7 +90,7 @@ REMADE = (
 )
 # Tables and pages, made in seconds from what is kept, are replaced without asking.
 REPLACED = {
-    "corpora/mono/overview.py", "eval/analysis/run.py", "eval/leaks/row_index.py", "eval/report/stage.py",
+    "corpora/mono/many.py", "eval/analysis/run.py", "eval/leaks/row_index.py", "eval/report/stage.py",
     "xling/language/closing_report.py", "xling/language/survey.py",
     "eval/tables/publish.py", "xling/papers/grid.py", "xling/papers/watch.py",
 }  # fmt: skip
