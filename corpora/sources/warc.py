@@ -140,7 +140,7 @@ def _unchunk(body: bytes) -> bytes:
         position = end + 2 + length + 2
 
 
-_META_CHARSET = re.compile(rb"<meta\b[^>]*charset", re.IGNORECASE)
+_META_CHARSET = re.compile(rb"<meta\b[^<>]*charset", re.IGNORECASE)
 # What browsers read under a name that has fewer characters in Python.
 _WIDER = {"shift_jis": "cp932", "euc_kr": "cp949", "big5": "big5hkscs", "iso8859-11": "cp874"}
 
