@@ -21,6 +21,7 @@ MAX_MEMBERS, MAX_MEMBER_BYTES, MAX_TOTAL_BYTES = 20_000, 1 << 28, 1 << 31
 _WORD_SKIPPED = frozenset({"del", "moveFrom", "Fallback", "rt"})
 _ODT_SKIPPED = frozenset(
     {"tracked-changes", "annotation", "note", "ruby-text", "forms", "index-title-template"}
+    | {"table-of-content", "illustration-index", "table-index", "alphabetical-index"}
 )
 _ODT_PICTURES, _ODT_OF_PICTURE = (
     frozenset({"frame", "g", "custom-shape", "rect", "line"}),
@@ -164,7 +165,7 @@ def _word_end(name: str, texts: list[list[str]], tables: list[list[list[list[str
 def odt_paragraphs(path: Path) -> Iterator[str]:
     """Yield headings and paragraphs of an OpenDocument text (.odt), those in tables and frames too.
 
-    Deleted text, notes and comments are left out.
+    Deleted text, notes, comments, tables of contents and indices are left out.
 
     Raises:
         UserError: no such document, or a damaged one.

@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import zlib
 from collections.abc import Iterator, Set
+from html.entities import html5
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 from xml.parsers import expat
@@ -60,6 +61,8 @@ def events(handle: IO[bytes], name: str, texts: Set[str] = frozenset()) -> Itera
     )
     parser.EndElementHandler = lambda tag: queue.append(Event("end", tag.rpartition(":")[2], {}))
     parser.CharacterDataHandler = lambda text: queue.append(Event("text", text, {}))
+    parser.UseForeignDTD(True)  # else a name that is not declared, such as ``&nbsp;``, is damage
+    parser.SkippedEntityHandler = lambda n, _: queue.append(Event("text", html5.get(f"{n};", f"&{n};"), {}))
     num_pending = 0
     cells = _Cells(texts)
     try:

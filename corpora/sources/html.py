@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from email import message_from_bytes
 from pathlib import Path
+from typing import Any
 
 from xling.core.errors import UserError
 from xling.corpora.sources.page_text import page_text
@@ -17,7 +20,9 @@ from xling.text.document import Ledger
 from xling.text.files.compressed import DAMAGE_ERRORS, read_whole_chunks
 from xling.text.files.globs import matching_files
 
-_ENDINGS = (".html", ".htm", ".xhtml")
+_ENDINGS = (".html", ".htm", ".xhtml", ".mht", ".mhtml")
+# A page that a browser saved with its pictures: a message with attachments.
+_ARCHIVE = re.compile(rb"(?:[\w-]+:.*\n(?:[ \t].*\n)*)*?Content-Type:\s*(?:multipart|text)/", re.IGNORECASE)
 
 
 @SOURCES.register("html")
@@ -47,12 +52,16 @@ class Html(WholeFiles):
 
     def texts(self, path: Path, ledger: Ledger) -> Iterator[tuple[str, str]]:
         """Yield the text of the page; the charset is its own, or a guess from the bytes."""
-        page = b""
+        page: Any = b""
         with suppress(EOFError, *DAMAGE_ERRORS):  # what comes before a cut is read, as browsers do
             for chunk in read_whole_chunks(path):
                 page += chunk
                 if len(page) > MAX_PAGE_BYTES:
                     break
+        if _ARCHIVE.match(page):  # the page comes before its pictures
+            parts = message_from_bytes(page).walk()
+            texts = [part.get_payload(decode=True) for part in parts if part.get_content_subtype() == "html"]
+            page = texts[0] if texts else b""
         if len(page) > MAX_PAGE_BYTES:
             yield "", "page over 16 MiB"
         else:

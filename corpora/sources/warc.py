@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterator
 from typing import ClassVar
@@ -139,6 +140,7 @@ def _unchunk(body: bytes) -> bytes:
         position = end + 2 + length + 2
 
 
+_META_CHARSET = re.compile(rb"<meta\b[^<>]*charset", re.IGNORECASE)
 # What browsers read under a name that has fewer characters in Python.
 _WIDER = {"shift_jis": "cp932", "euc_kr": "cp949", "big5": "big5hkscs", "iso8859-11": "cp874"}
 
@@ -156,8 +158,8 @@ def html_text(page: bytes, parameters: str, ledger: Ledger) -> str:
     num_bad = text.count("\ufffd")
     if num_bad and num_bad * _GOOD_PER_BAD <= sum(char > "\x7f" for char in text):
         return text  # a guess would take the whole page for another charset
-    guessed = unmarked_utf(page[:_HEAD_BYTES]) or detect_encoding(
-        page, html5_compatible=True, from_html_meta=True
-    )
-    codec = guessed or "utf-8"
+    # A guess from a few letters is often wrong.
+    is_utf8 = not (num_bad or page.isascii() or _META_CHARSET.search(page, 0, _HEAD_BYTES))
+    codec = "utf-8" if is_utf8 else unmarked_utf(page[:_HEAD_BYTES])
+    codec = codec or detect_encoding(page, html5_compatible=True, from_html_meta=True) or "utf-8"
     return str(bytes_to_str(page, _WIDER.get(codec, codec)))

@@ -34,6 +34,8 @@ REASONS = {
     TOO_MUCH: f"extraction needs over {MAX_SECONDS} s or {_MAX_MEMORY >> 20} MiB",
 }
 _TAG = re.compile(r"<!--(?:-?>|.*?(?:--!?>|\Z))|<(/?)([a-zA-Z][a-zA-Z0-9]*)", re.DOTALL)
+# Blocks that the extractor glues to what follows, or leaves out with the captions, tables and quotations in them.
+_BLOCK = re.compile(r"<(/?)(?:summary|dialog|fig(?:ure|caption))\b", re.IGNORECASE)
 _UNNESTED_TAGS = (
     "area|base|br|col|dd|dt|embed|hr|img|input|li|link|meta|option|p|param|path|source|tbody|td|tfoot|th|thead|tr|"
     "track|wbr"
@@ -85,7 +87,7 @@ def text_of(html: str, main: bool) -> tuple[str, str]:
 def _extract(html: str, main: bool) -> tuple[str, str]:
     if html.count("<") > _MAX_DEPTH and _nesting_depth(html) > _MAX_DEPTH:
         return "", TOO_DEEP
-    html = keep_raised_digits(without_note_marks(html))
+    html = _BLOCK.sub(r"<\1div", keep_raised_digits(without_note_marks(html)))
     return extract_plain_text(html, main_content=main, alt_texts=False, list_bullets=False), ""
 
 

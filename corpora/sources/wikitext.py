@@ -24,7 +24,7 @@ _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
 _REMOVED_TAGS = (
     "ref|references|gallery|math|chem|ce|timeline|score|syntaxhighlight|source|imagemap|hiero|graph|mapframe"
     "|maplink|templatedata|templatestyles|indicator|categorytree|inputbox|section|includeonly|noinclude|table"
-    "|style|code|pre|rt|rp"
+    "|style|pre|rt|rp"
 )
 _EMPTY_TAG = re.compile(rf"<(?:{_REMOVED_TAGS})\b[^<>]*/>", re.I)
 _REMOVED_START = re.compile(rf"<({_REMOVED_TAGS})\b(?:[^<>/]|/(?!>))*>", re.I)

@@ -13,7 +13,7 @@ from xling.text.tokenised import tokenised_kind, undo
 @STREAMING.register("detokenise")
 @dataclass(frozen=True)
 class Detokenise(Stage):
-    """Undo the tokenisation of Moses, BPE, SentencePiece and the Penn Treebank, document by document.
+    """Undo the tokenisation of Moses, BPE, SentencePiece and the Penn Treebank, and tags, document by document.
 
     It runs only where it is listed: what stood between the signs cannot always be told.
 

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xling.core.errors import UserError
+from xling.core.languages import LANGUAGES
 from xling.core.sampling import rng
-from xling.data.masking import MaskRule, choose_positions, corrupt
+from xling.data.masking import MaskRule, choose, choose_positions, corrupt
+from xling.text.word_segmentation import begins_unspaced_word
 
 FIRST, MASK = 4, 100
 RULE = MaskRule(prob=0.15, leave=0.1, random=0.1, mask_id=MASK, first_piece=FIRST, end_piece=MASK)
@@ -98,3 +100,22 @@ def test_one_piece_is_enough_to_learn_from() -> None:
 def test_shares_above_all_are_user_errors() -> None:
     with pytest.raises(UserError, match="at most 1 in all"):
         MaskRule(prob=0.15, leave=0.6, random=0.6, mask_id=MASK, first_piece=FIRST, end_piece=MASK)
+
+
+_LETTERS = {
+    **{"Mymr": "ကခဂ", "Tibt": "ཀཁག", "Hant": "中文字", "Hans": "中文字", "Jpan": "あい日"},
+    **{"Khmr": "កខគ", "Laoo": "ກຂຄ", "Tale": "ᥐᥑᥒ", "Thai": "กขค"},
+}
+
+
+@pytest.mark.parametrize("unit", ["word", "span"])
+@pytest.mark.parametrize("script", sorted({each.script for each in LANGUAGES.values() if not each.spaces}))
+def test_a_sentence_of_a_language_without_spaces_is_not_masked_as_one_word(script: str, unit: str) -> None:
+    pieces = ["▁" + _LETTERS[script], *_LETTERS[script]]
+    unspaced = np.array([False] * FIRST + [begins_unspaced_word(piece) for piece in pieces] + [False])
+    starts = np.array([False] * FIRST + [piece.startswith("▁") for piece in pieces] + [False])
+    last = FIRST + len(pieces)
+    rule = MaskRule(0.15, 0.1, 0.1, last, FIRST, last, unit, starts, unspaced)
+    tokens = np.array([FIRST, *np.tile(np.arange(FIRST + 1, last), 13)])
+    chosen = [len(choose(tokens, rule, rng(seed))) for seed in range(400)]
+    assert abs(np.mean(chosen) / len(tokens) - 0.15) < 0.02

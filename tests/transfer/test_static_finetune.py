@@ -125,7 +125,9 @@ def test_rows_in_python_make_a_labeller_that_names_its_labels(tuned: Path) -> No
 
 def test_few_rows_are_announced(tuned: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert xling.load(tuned).predict(["xzaaxz"], lang="en")[0] in ("low", "high")
-    assert "1 rows are few" in capsys.readouterr().err
+    assert "1 rows are few, or equal" in capsys.readouterr().err
+    xling.load(tuned).predict(["xzaaxz"] * 40, lang="en")
+    assert "40 rows are few, or equal" in capsys.readouterr().err, "equal rows tell no more than one"
 
 
 def test_a_new_head_is_fitted_on_the_encoder_of_a_tuned_one(tuned: Path, tmp_path: Path) -> None:

@@ -12,8 +12,11 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
+from ast import literal_eval
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from functools import cache
+from warnings import catch_warnings
 
 import ftfy
 import numpy as np
@@ -24,6 +27,8 @@ from xling.core import languages
 
 _ENTITY = re.compile(r"&(?:[a-zA-Z][a-zA-Z0-9]{1,8}|#[0-9]{2,7}|#[xX][0-9a-fA-F]{2,6});")
 _MAX_ROUNDS = 2  # text that was escaped or decoded wrongly twice
+# Bytes or a list of texts, as Python writes them.
+_PYTHON = re.compile(r"(?:b|\[)['\"].*['\"]\]?\Z", re.DOTALL)
 _CODE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+")
 # A line end that a program wrote as two letters: behind a sentence, and in such a text elsewhere. No \nu of LaTeX.
 _LINE_END = re.compile(r"(?:\\r)?\\n(?![a-z])")
@@ -90,7 +95,7 @@ _APOSTROPHE = re.compile(r"(?<=[^\W\d_])[`´](?=[^\W\d_])")
 _QUOTE_MARKS = '"“”„«»‟'
 
 DAMAGE_PATTERN = (
-    r"&[a-zA-Z#][a-zA-Z0-9]{1,8};|\\[unr]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u{ad}\u{feff}\u{200b}-\u{200f}\u{2028}-\u{202e}"
+    r"^(?:b|\[)['\"]|&[a-zA-Z#][a-zA-Z0-9]{1,8};|\\[unr]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u{ad}\u{feff}\u{200b}-\u{200f}\u{2028}-\u{202e}"
     r"\u{2060}-\u{2069}]|``|,,|\"\"|\p{L}[`´]\p{L}|Ã "
     + "".join(f"|{_sequence_pattern(codec)}" for codec in _WHOLE_TEXT_CODECS)
     + "|[ÃÂÐÑ]\u00a0"
@@ -100,6 +105,10 @@ DAMAGE_PATTERN = (
 
 def decode_entities(text: str) -> str:
     r"""Replace character references, ``\u00e9`` and ``\n`` with their characters; a no-break space becomes a space."""
+    if _PYTHON.match(text):
+        with catch_warnings(action="error"), suppress(Exception):
+            if repr(value := literal_eval(text)) == text:
+                text = value.decode() if isinstance(value, bytes) else "\n".join(value)
     if "\\" in text:
         plain = _CODE.sub(
             lambda match: bytes.fromhex(match[0].replace("\\u", "")).decode("utf-16-be", "replace"), text

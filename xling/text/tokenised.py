@@ -9,7 +9,11 @@ import re
 
 TOKENISED = "tokenised before: "
 """Prefix of the events in the ledger, followed by the kind."""
-KINDS = ("BPE", "SentencePiece", "WordPiece", "byte-level BPE", "joiners", "marks of training", "words apart")
+TAGS = "tags of HTML or BBCode"
+KINDS = (
+    *("BPE", "SentencePiece", "WordPiece", "byte-level BPE", "joiners"),
+    *("marks of training", TAGS, "words apart"),
+)
 
 _BPE = re.compile(r"\S@@ \S")
 _WORDPIECE = re.compile(r"\S ##(?=[^\W\d_])")
@@ -23,12 +27,15 @@ _PHRASED = "\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff"
 # Where a script has no blanks, only the first piece of a line has the mark.
 _SENTENCEPIECE = re.compile(rf"▁\w\S*(?:\s+\S+)*?\s*▁|^▁ ?[{_UNSPACED}{_PHRASED}].*\S \S", re.MULTILINE)
 _TRAINING_MARK = re.compile(
-    r"</?s>|<(?:mask|pad|unk|eos|bos|MASK|PAD|UNK|EOS|BOS|extra_id_\d+)>|<\|[a-z_]+\|>"
-    r"|\[(?:CLS|SEP|MASK|PAD|UNK|BOS|EOS|[a-z]{2}_[A-Z]{2})\]| \|\|\| \d+-\d+"
+    r"</?s>|<(?:mask|pad|unk|eos|bos|MASK|PAD|UNK|EOS|BOS|extra_id_\d+|(?:start|end)_of_turn)>|<\|[a-z_]+\|>"
+    r"|\[(?:CLS|SEP|MASK|PAD|UNK|BOS|EOS|/?INST|[a-z]{2}_[A-Z]{2})\]| \|\|\| \d+-\d+"
     r"|^(?:__[a-z]{2,3}__ |<2[a-z]{2,3}> |>>[a-z]{2,3}(?:_[A-Z][a-z]{3})?<< ?|[a-z]{3}_[A-Z][a-z]{3} |[a-z]{2}_XX )"
     r"| [a-z]{2}_XX$",
     re.MULTILINE,
 )
+_NAMES = "[abipsu]|em|strong|span|div|li|[uo]l|h[1-6]|font|tr|td|br|blockquote|url|quote|color|size|img"
+_TAG = re.compile(rf"</?(?:{_NAMES})\b[^<>]*>|\[/?(?:{_NAMES})(?:=[^\[\]]*)?\]", re.IGNORECASE)
+_BREAK = re.compile(r"</(?:p|div|li|h[1-6]|tr|td|blockquote)>|<br ?/?>", re.IGNORECASE)
 _ESCAPED = re.compile(r"&(?:apos|quot|amp|lt|gt|#91|#93|#124|#37|[lr][ds]quo|hellip);|&amp;amp;")
 _JOINED = re.compile(r"(?<=\S) @([-,.:/])@ (?=\S)")
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
@@ -67,6 +74,8 @@ def tokenised_kind(text: str) -> str:
         return "SentencePiece"
     if any(mark in text for mark in "<_|]") and _TRAINING_MARK.search(text):
         return "marks of training"
+    if any(sign in text for sign in ("</", "<br", "[/")) and _TAG.search(text):
+        return TAGS
     signs = 0
     if "@" in text:
         signs += len(_JOINED.findall(text))
@@ -130,6 +139,8 @@ def undo(text: str, lang: str = "") -> str:
             text = re.sub(r" \|\|\| \d+-\d+.*", "", text)
             text = "\n".join(_TRAINING_MARK.sub(" ", line).strip() for line in text.split("\n"))
             text = re.sub(" {2,}", " ", text)
+        elif kind == TAGS:
+            text = _TAG.sub("", _BREAK.sub("\n", text))
         else:
             text = _joined(text, lang)
         if text == before:

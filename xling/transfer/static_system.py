@@ -378,9 +378,9 @@ class TunedStatic:
 
     def predict(self, rows: Sequence[LabelledRow], lang: str = "") -> list[Any]:
         """Return an answer per row, in the form of its label; the rows are of one language, best all of them."""
-        if len(rows) < MIN_ROWS_TO_RESCALE:
+        if len({repr(row.fields) for row in rows}) < MIN_ROWS_TO_RESCALE:
             tell(
-                f"xling: note: {len(rows)} rows are few: a static encoder answers better with "
+                f"xling: note: {len(rows)} rows are few, or equal: a static encoder answers better with "
                 f"{MIN_ROWS_TO_RESCALE} or more of one language at once, since it compares them"
             )
         return HEADS[self.task](self.backend).predict(self.head, rows)

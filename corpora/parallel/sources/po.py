@@ -24,8 +24,8 @@ from xling.corpora.parallel.sources import (
 )
 from xling.corpora.parallel.sources.units import UNFINISHED, read_small
 from xling.text.document import Ledger
-from xling.text.files.compressed import MAX_CELL_BYTES
-from xling.text.files.encodings import is_utf8, refuse_seven_bits
+from xling.text.files.compressed import MAX_CELL_BYTES, detect_compression
+from xling.text.files.encodings import is_utf8, refuse_other_files, refuse_seven_bits
 
 MAX_MESSAGES = 1 << 20
 """Of a catalogue, which is held in memory with about a kilobyte for each."""
@@ -116,6 +116,9 @@ def read_catalogue(path: Path, ledger: Ledger, language: Language) -> Any:
     except ModuleNotFoundError:
         raise missing_package_error("polib", "source=po:", "office") from None
     data = read_small(path).removeprefix(b"\xef\xbb\xbf")
+    if kind := detect_compression(data):
+        raise UserError(f"{path} is compressed by {kind}", "a .po file", "unpack it")
+    refuse_other_files(data, path)
     if (num_messages := data.count(b"msgid ")) > MAX_MESSAGES:
         raise UserError(
             f"{path} holds {num_messages:,} messages", f"at most {MAX_MESSAGES:,}", "cut the file in two"

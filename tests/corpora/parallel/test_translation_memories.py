@@ -67,7 +67,7 @@ def test_inline_codes_separate_words_where_they_stood_for_something(tmp_path, co
         "A bad \x0b char",
         "Salt & pepper",
         "a < b",
-        "&nbsp;",
+        "& nbsp;",
         "<b>open",
         "</seg>",
         "<tuv>",

@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 
 from xling.array_types import Bool, Int64, UInt8, UInt64
 
-# Blocks whose languages write no spaces between words: Thai, Lao, Tibetan, Myanmar, Khmer, kana, bopomofo and
-# the Han ideographs. Hangul is written with spaces.
+# Blocks whose languages write no spaces between words: Thai, Lao, Tibetan, Myanmar, Khmer, Tai Le, kana, bopomofo
+# and the Han ideographs. Hangul is written with spaces.
 _UNSPACED_BLOCKS = (
-    (0x0E01, 0x0EFF), (0x0F40, 0x0F6C), (0x1000, 0x109F), (0x1780, 0x17DF), (0x3005, 0x3007), (0x3041, 0x30FF),
-    (0x3105, 0x312F), (0x31F0, 0x31FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF),
+    (0x0E01, 0x0EFF), (0x0F40, 0x0F6C), (0x1000, 0x109F), (0x1780, 0x17DF), (0x1950, 0x1974), (0x3005, 0x3007),
+    (0x3041, 0x30FF), (0x3105, 0x312F), (0x31F0, 0x31FF), (0x3400, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF),
 )  # fmt: skip
 UNSPACED_CLASS = (
-    "\u0e00-\u0eff\u0f40-\u0f6c\u1000-\u109f\u1780-\u17df\u3005-\u3007\u3041-\u30ff\u3105-\u312f\u31f0-\u31ff"
-    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+    "\u0e00-\u0eff\u0f40-\u0f6c\u1000-\u109f\u1780-\u17df\u1950-\u1974\u3005-\u3007\u3041-\u30ff\u3105-\u312f"
+    "\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
 """Such blocks as ranges of a character class in a regular expression."""
 _SEPARATOR, _SPACED_LETTER, _UNSPACED_LETTER, _MARK = range(4)
