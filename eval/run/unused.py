@@ -47,13 +47,8 @@ def check_fit(cfg: Any, suites: Sequence[Suite], checkpoints: Iterable[Path]) ->
     where = f"for {', '.join(suite.name for suite in suites)}"
     is_static = [(folder / STATIC_FILE).is_file() for folder in folders if folder.is_dir()] or [True, False]
     are_deep, is_any_static = not all(is_static), any(is_static)
-    for suite in suites if any((folder / STATIC_FILE).is_file() for folder in folders) else ():
-        if suite.task not in STATIC_TASKS:
-            raise UserError(
-                f"{suite.name} has rows that a static encoder cannot answer",
-                f"rows of {', '.join(STATIC_TASKS)}",
-                "give an encoder with layers",
-            )
+    if any((folder / STATIC_FILE).is_file() for folder in folders):
+        _check_static(suites)
     for names, holds, needs in (
         (
             "fit.freeze",
@@ -95,6 +90,16 @@ def check_fit(cfg: Any, suites: Sequence[Suite], checkpoints: Iterable[Path]) ->
     ):
         if not holds:
             refuse(cfg, names, needs, where)
+
+
+def _check_static(suites: Sequence[Suite]) -> None:
+    for suite in suites:
+        if suite.task not in STATIC_TASKS:
+            raise UserError(
+                f"{suite.name} has rows that a static encoder cannot answer",
+                f"rows of {', '.join(STATIC_TASKS)}",
+                "give an encoder with layers",
+            )
 
 
 def check(cfg: EvalConfig, suites: Sequence[Suite]) -> None:
