@@ -10,17 +10,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from xling.array_types import Float32
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.text.files import corpus_reader
 from xling.text.words.sentence_ends import find_abbreviations, split_sentences
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32
 
 NAMES = ("url", "u", "id", "name", "doc")
 TEXT_FIELDS = ("text", "content", "raw_content")

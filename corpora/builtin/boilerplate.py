@@ -19,16 +19,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xling.array_types import Bool, Float64, Int64
 from xling.core.errors import UserError
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float64, Int64
 
 # Classes of characters.
 (

@@ -5,13 +5,10 @@ Source: Brown et al. 1993, model 1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from jaxtyping import Float64, Int64
+from xling.array_types import Float64, Int64
 
 
 def expected_links(

@@ -17,16 +17,14 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from xling.array_types import Float64, Int64
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import digests
-
-if TYPE_CHECKING:
-    from jaxtyping import Float64, Int64
 
 FILE_NAME = "rates.json"
 BUILT_IN = "built-in"

@@ -26,7 +26,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, ClassVar, Literal
+from typing import BinaryIO, ClassVar, Literal
 
 import numpy as np
 import polars as pl
@@ -34,6 +34,7 @@ import xxhash
 from numpy.typing import NDArray
 from rensa import RMinHash
 
+from xling.array_types import Int64, UInt64
 from xling.core.errors import UserError
 from xling.corpora.common.disk_sort import (
     HALF_BITS,
@@ -55,9 +56,6 @@ from xling.corpora.common.slices import (
 from xling.corpora.stages import Stage
 from xling.text.document import Document, Ledger
 from xling.text.words.units import count_units, hash_runs
-
-if TYPE_CHECKING:
-    from jaxtyping import Int64, UInt64
 
 STAGE = "near_dedup"
 REASONS = {

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int64
+from xling.array_types import Float, Int64
 
 RIDGE = 1.0
 NUM_BINS = 10

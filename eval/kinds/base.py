@@ -17,13 +17,13 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
+from xling.array_types import Float32, Int64
 from xling.core.errors import UserError
 from xling.core.registry import Registry
 from xling.eval.kinds.nearest_neighbours import Distance
 
 if TYPE_CHECKING:
     import numpy as np
-    from jaxtyping import Float32, Int64
 
 Translate = Callable[[Sequence[str]], list[str]]
 Match = Callable[

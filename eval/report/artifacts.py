@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from xling.array_types import Float64
 from xling.core.errors import UserError
 from xling.core.output import digests, manifest
 from xling.core.output.manifest import FILE_NAME, Manifest
@@ -23,7 +24,6 @@ from xling.text.files import corpus_reader
 
 if TYPE_CHECKING:
     import numpy as np
-    from jaxtyping import Float64
 
 LOG_FILE = "log.jsonl"
 TEXT_STAGES = ("finetune mt", "umt", "finetune generate")

@@ -13,6 +13,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from xling.array_types import Float64
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.progress import Progress
@@ -29,7 +30,6 @@ from xling.eval.tables.columns import averaged_in_publication
 
 if TYPE_CHECKING:
     import numpy as np
-    from jaxtyping import Float64
 
 AVERAGE = "average"
 Key = tuple[str, ...]

@@ -9,12 +9,13 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from xling.array_types import Float64
 from xling.core.errors import UserError
 from xling.core.output import digests, sealed
 from xling.eval.metrics import METRICS, Metric, evaluate
@@ -25,9 +26,6 @@ from xling.eval.scores import statistics
 from xling.eval.scores.score_file import Score, signature
 from xling.eval.scores.statistics import RowStatistics
 from xling.text.files.compressed import MAX_CELL_BYTES
-
-if TYPE_CHECKING:
-    from jaxtyping import Float64
 
 FORMAT = "xling-predictions 1"
 ANSWERS = "answers"

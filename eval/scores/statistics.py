@@ -23,17 +23,14 @@ import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import scipy  # its parts are loaded when they are used
 
+from xling.array_types import Bool, Float64, Int64
 from xling.core.sampling import rng
 from xling.eval.metrics.base import Array, Metric
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float64, Int64
 
 NUM_RESAMPLES = 2000
 VALUES_AT_ONCE = 1 << 22

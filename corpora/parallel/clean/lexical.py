@@ -11,17 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from xling.array_types import Float32, Float64, Int64, Shaped, UInt64
 from xling.corpora.common import model1
 from xling.text.words.units import UNSPACED_CLASS
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Float64, Int64, Shaped, UInt64
 
 STEM_LETTERS = 4
 """Letters of a word that count."""
