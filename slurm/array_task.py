@@ -1,7 +1,5 @@
 """Execution of one array element: a part of a stage, with its record, its signals and its restarts."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -4,8 +4,6 @@ A training reads ``MASTER_ADDR``, ``MASTER_PORT``, ``RANK``, ``WORLD_SIZE`` and 
 same way under torchrun and under Slurm: ``torch.distributed.init_process_group(backend, "env://")``.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import socket

@@ -7,8 +7,6 @@ one whose ids are missing is looked for by its name and made again only when Slu
 waits or runs is never lost, and while Slurm does not answer nothing is concluded.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

@@ -4,8 +4,6 @@ submitit writes the batch scripts. What they run is `xling.slurm.entry`, which r
 run: a job needs no pickle, and one whose submitter was killed right behind ``sbatch`` runs all the same.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

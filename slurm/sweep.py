@@ -1,7 +1,5 @@
 """Sweeps: ``sweep.seed=1,2,3 sweep.lr=1e-4,3e-4 out=runs/{seed}-{lr}`` as one list of words per configuration."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any

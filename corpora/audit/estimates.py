@@ -4,8 +4,6 @@ Sources: Wilson 1927 for the interval of a share; Korn and Graubard 1998 for its
 2011, "Computing Krippendorff's Alpha-Reliability", for the agreement.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -3,8 +3,6 @@
 A text is drawn by a random number of its row, so a larger sample of the same seed holds the smaller one.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field

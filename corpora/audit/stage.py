@@ -1,7 +1,5 @@
 """Audit of a corpus by people: ``xling corpus audit DIR`` makes a page, ``answers=FILE`` counts what they say."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

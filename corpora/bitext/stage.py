@@ -1,7 +1,5 @@
 """``xling corpus bitext``: documents in, sentence pairs out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ Both are made only from ``stats.json``, so that the same corpus has the same car
 day.
 """
 
-from __future__ import annotations
-
 import html
 import itertools
 import json

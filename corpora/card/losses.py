@@ -1,7 +1,5 @@
 """Warnings about the losses of a build: a line where less than half is kept, with the main reason and its setting."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass

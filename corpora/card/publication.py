@@ -1,7 +1,5 @@
 """Publication of a corpus: statistics, a data card, counts in its manifest, and a summary."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -7,8 +7,6 @@ probability .8, and the plain source or target sentence with .1 each.
 Source: Yang et al. 2020 (ALM), section 3.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

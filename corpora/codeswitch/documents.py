@@ -4,8 +4,6 @@ Source: Huang et al. 2019 (Unicoder), section 3.2: in a pair of parallel documen
 are taken from one language and those with an odd index from the other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 

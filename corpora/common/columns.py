@@ -1,7 +1,5 @@
 """Columns of delimited tables: found by their names, or by number, and asked for where it is not clear."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 

@@ -4,8 +4,6 @@ A file is downloaded into ``.NAME.part`` beside its target and renamed when its 
 So a file under its final name is complete. A later run resumes an interrupted one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

@@ -1,7 +1,5 @@
 """Decision on a corpus that is finished already: keep it, refuse to replace it, or make it again."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rows of Parquet files: only the wanted columns, and a damaged cell or row group costs no other row."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache

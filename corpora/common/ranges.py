@@ -5,8 +5,6 @@ halves their rate, with jitter, and answers without one raise it again slowly. R
 that came and the time that went are kept in a file, so that the limits hold over all runs together.
 """
 
-from __future__ import annotations
-
 import http.client
 import math
 import random

@@ -1,7 +1,5 @@
 """A stream of XML events that declares no entity, loads nothing from outside and stays bounded."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import zlib

@@ -1,7 +1,5 @@
 """Events of the units of a damaged XML file: each unit is parsed alone, so that damage costs the unit that it is in."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterator, Set

@@ -5,8 +5,6 @@ first. Then come the row groups, those first that cost the fewest bytes a row, u
 are known would take more bytes than there are.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

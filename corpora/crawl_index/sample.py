@@ -1,7 +1,5 @@
 """How many pages of a language a dump's index names, estimated from a few of its parts."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass

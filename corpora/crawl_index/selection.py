@@ -4,8 +4,6 @@ A row is left out with a reason: no HTML page, a copy of another by its digest, 
 ``size=`` allows. Batches are cut from one order, so that a larger size begins with those of a smaller one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter

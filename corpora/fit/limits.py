@@ -7,8 +7,6 @@ the most frequent words. The output is a recipe::
     xling corpus mono OUT/limits.yaml lang=LANG source=...
 """
 
-from __future__ import annotations
-
 import csv
 import itertools
 import math

@@ -15,8 +15,6 @@ settings ``block`` and ``shard``, some 30 bytes a line, and the codes of one sid
 Source: Artetxe and Schwenk 2019 (margin-based mining).
 """
 
-from __future__ import annotations
-
 import math
 import shutil
 from collections.abc import Sequence

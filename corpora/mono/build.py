@@ -5,8 +5,6 @@
 the input is divided into parts and ranges.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from dataclasses import asdict, dataclass, field, fields

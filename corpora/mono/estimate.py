@@ -8,8 +8,6 @@ Seconds, bytes and memory are rates of builds on real pages (``docs/results.d/co
 asked for, so the phases after identification cost less in truth, unless ``lang=all``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 

@@ -6,8 +6,6 @@ languages at once, so that an array holds the parts of all. ``overview`` publish
 routed documents are kept, so that another language can be built without reading the input again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import html
 import shutil

@@ -1,7 +1,5 @@
 """How a build is planned: list the shards, group them into parts and ranges, and say what will be downloaded."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable

@@ -9,8 +9,6 @@ a language is read without the others. The published folder has an index of the 
     OUT/routed/stats.json                what was read, dropped and lost, and the declared and the found languages
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any

@@ -11,8 +11,6 @@ Three forms are read below the data folder, in any depth, plain or compressed:
 Files of a dev or test split are not read, so that they can be scored. A file without a counterpart is told.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import operator

@@ -7,8 +7,6 @@ and test rows of ``nli``, not the test words of ``bli``. ``ntrex`` and ``tatoeba
 named; the retrieval scores of such an encoder on them are then meaningless.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

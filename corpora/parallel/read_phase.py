@@ -1,7 +1,5 @@
 """The phase ``read``: pairs of one source through the filters that see a batch at a time."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -5,8 +5,6 @@ element, options of lists. So long pages are processed in a helper process, whic
 without harm.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import math

@@ -4,8 +4,6 @@ Templates are not expanded. Those of the commonest kinds are imitated here, unde
 Sources: the templates' own documentation on en, fr, de, ru, ja and zh.wikipedia.org.
 """
 
-from __future__ import annotations
-
 import ast
 import operator
 import re

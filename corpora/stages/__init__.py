@@ -8,8 +8,6 @@ stage that only drops implements `Stage.judge`; one that changes text or cuts pa
 Barriers (`paragraphs`, `near_duplicates`, `perplexity.fit_cutoffs`) are functions over the files of all shards.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields

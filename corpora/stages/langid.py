@@ -1,7 +1,5 @@
 """Stage of language identification of documents and paragraphs, by `xling.corpora.langid` or a custom model."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

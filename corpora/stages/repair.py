@@ -1,7 +1,5 @@
 """Stage of Unicode repair: one normal form, no control characters, text read in a wrong encoding put right."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence

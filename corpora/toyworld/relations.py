@@ -8,8 +8,6 @@ The hypothesis is drawn first, then a label, then a premise that stands in that 
 hypothesis admits every label, so the hypothesis alone says nothing about the label.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

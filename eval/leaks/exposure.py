@@ -5,8 +5,6 @@ row is exposed if the corpus contains any of its passages. In suites whose rows 
 other, a row is also exposed through the row with the same id in another language.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field

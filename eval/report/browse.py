@@ -1,7 +1,5 @@
 """Rows with their errors: source, gold and the answers of two systems."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import zip_longest

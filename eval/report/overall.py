@@ -1,7 +1,5 @@
 """The first table of a report: every system on every suite, with intervals and significance."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from xling.eval.report.comparison import AVERAGE, Test

@@ -1,7 +1,5 @@
 """Sections of a report besides its score tables, each built from the runs' tables and pictures."""
 
-from __future__ import annotations
-
 import html
 import json
 import shlex

@@ -5,8 +5,6 @@ script. All content comes from the outputs of stages: manifests, logs, scores an
 trained or predicted.
 """
 
-from __future__ import annotations
-
 import html
 import re
 import shlex

@@ -5,8 +5,6 @@ are read from the files and printed. The suite is a `xling.eval.rows.suite.Suite
 intervals and reports are the same. A run keeps its definition in ``own.yaml``, by which later commands find them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

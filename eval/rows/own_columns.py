@@ -1,7 +1,5 @@
 """Columns of files that users bring: which of them a row needs, and under which names files have them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

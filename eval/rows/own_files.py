@@ -1,7 +1,5 @@
 """Settings that name own labelled files in place of a suite, and which rows each of the files holds."""
 
-from __future__ import annotations
-
 import glob
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Own files with a whole sentence on a line: words and their tags behind a tab, in lists, or joined (``word/TAG``)."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable, Mapping, Sequence

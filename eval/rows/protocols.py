@@ -5,8 +5,6 @@ Sources: zero-shot, translate-train, translate-test and translate-train-all: Con
 few-shot with fixed seeds: Zhao et al. 2021, A closer look at few-shot crosslingual transfer.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

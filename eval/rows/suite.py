@@ -6,8 +6,6 @@ rows, SHA-256), which a file must have. Others are found by the suite's path pat
 own digest.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Words as the original files of WikiANN write them: ``en:Peter``, with the language before each word."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The plan of an evaluation: what to score, resolved once from the settings of ``xling eval``."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence

@@ -4,8 +4,6 @@ The model is one of ``xling finetune``. Its task says which columns a file needs
 words or running text for tags, passage and question for spans. Labels are those of the training rows, as written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -3,8 +3,6 @@
 See `xling.core.settings.unused`, which tells those that need another setting.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any

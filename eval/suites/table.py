@@ -1,7 +1,5 @@
 """The suites of ``table.yaml``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """Publication of scores and tables of prediction files; ``xling eval rescore`` does this without a model."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

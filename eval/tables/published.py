@@ -4,8 +4,6 @@ Comparability with our scores is checked automatically: training rows, scored sp
 the average and, for answers from vectors, layer, pooling and distance.
 """
 
-from __future__ import annotations
-
 import re
 import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence

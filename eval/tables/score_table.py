@@ -1,7 +1,5 @@
 """Tables of scores: per language, averages, transfer gap and controls; an average never ignores a gap silently."""
 
-from __future__ import annotations
-
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Pairs whose numbers or web addresses differ."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import unicodedata

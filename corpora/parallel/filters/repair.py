@@ -1,7 +1,5 @@
 """Damage of text that can be undone, before any filter drops it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """``po:FILE``: translations of a program's messages (gettext), read by polib."""
 
-from __future__ import annotations
-
 import gettext
 import re
 from collections.abc import Iterator

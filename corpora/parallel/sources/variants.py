@@ -1,7 +1,5 @@
 """Which of the texts of a unit is in a language: the variant whose code fits best, in its script."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from pathlib import Path
 

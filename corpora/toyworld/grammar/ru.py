@@ -1,7 +1,5 @@
 """Russian: case, gender of the past tense, numerals 2-4 and 5+, animate accusatives, names that decline."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from xling.corpora.toyworld.lexicon import WORLD, load

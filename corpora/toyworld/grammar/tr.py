@@ -1,7 +1,5 @@
 """Turkish: vowel harmony, case suffixes with buffer consonants, apostrophes on names, verb last."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from xling.corpora.toyworld.lexicon import load
