@@ -101,7 +101,6 @@ class Backend(Protocol):
 
         Args:
             texts: not empty.
-            lang: language of the texts.
             layer: hidden layer, -1 is the last, 0 the input embeddings.
             pooling: ``mean``, ``cls`` or ``max`` over sub-words.
         """

@@ -17,7 +17,6 @@ def expand(
     ``{key}`` in another word is replaced by the value of the axis ``key``.
 
     Args:
-        words: of a command.
         default_values: axes that hold where the words name neither the axis nor the key itself.
 
     Raises:

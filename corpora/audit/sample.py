@@ -133,8 +133,6 @@ def draw(folder: Path, cfg: Draw, langs: Sequence[str] = ()) -> Sample:
     """Draw a sample of a corpus, or of all corpora of a crawl.
 
     Args:
-        folder: of the corpus or the crawl.
-        cfg: how.
         langs: of a crawl, the languages whose kept and dropped texts are drawn; empty draws what was kept and routed
             of all of them.
 

@@ -180,8 +180,6 @@ def write_page(sample: Sample, title: str, preset: str, width: float) -> str:
     A key does nothing while Ctrl, Alt or Meta is held.
 
     Args:
-        sample: the texts.
-        title: name of the corpus.
         preset: name of the questions.
         width: width of an interval that is narrow enough, from 0 to 1.
     """

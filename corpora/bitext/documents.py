@@ -48,7 +48,6 @@ def read(paths: Sequence[str], split: bool) -> list[DocumentText]:
     A text file is one document. JSON lines and Parquet hold one a row, in ``text``, with ``url`` or ``id``.
 
     Args:
-        paths: as on the command line.
         split: cut lines into sentences; else a line is one.
 
     Raises:

@@ -81,8 +81,6 @@ def align(
     """The best alignment; sentences without a counterpart are in no bead.
 
     Args:
-        src: source sentences.
-        tgt: target sentences.
         scale: cosine of random pairs, and of good ones (`scale_of`).
         lengths_first: lengths decide, and vectors add what they show: for vectors that many good pairs do not have.
     """

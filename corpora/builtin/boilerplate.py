@@ -411,11 +411,6 @@ def train(
     Args:
         line_features: `features` of lines, ``(num_lines, num_features)``.
         targets: share of the teachers that call each line main content, ``(num_lines,)``.
-        weights: of the lines, ``(num_lines,)``.
-        seed: of the first weights and of the order.
-        num_nets: networks whose mean is returned.
-        num_hidden: hidden units of each.
-        epochs: passes over the lines.
     """
     networks = [
         _fit(line_features, targets, weights / weights.mean(), [seed, net], num_hidden, epochs)

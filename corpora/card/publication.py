@@ -19,8 +19,6 @@ def stats_of(ledger: Ledger, counters: Counters, **facts: Any) -> dict[str, Any]
     """Return the statistics of a corpus, JSON-ready, from which its card is made.
 
     Args:
-        ledger: what was read, dropped and kept.
-        counters: of lengths, sources and samples.
         facts: ``lang``, ``config``, ``sources``, ``inputs``, ``stages`` in their order, ``reasons`` as
             ``stage<TAB>reason`` -> meaning, and what only some corpora have.
     """
@@ -54,8 +52,6 @@ def summary(
     """Return a paragraph on a published corpus.
 
     Args:
-        out: its folder.
-        stats: its statistics.
         name: what it is called, its language or pair.
         units: what is counted, ``documents`` or ``pairs``, and perhaps ``characters``.
         notes: lines on events.

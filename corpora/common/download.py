@@ -192,8 +192,6 @@ def fetch(
     """Bring one file here and return its path; does nothing when it is here and has the right length.
 
     Args:
-        download: what to fetch.
-        patience: when to stop trying.
         on_bytes: called with the number of bytes of each piece received, for a progress bar.
 
     Raises:

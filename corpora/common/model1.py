@@ -29,7 +29,6 @@ def expected_links(
         null: weight of no cell for each produced word; None for the mean of the probabilities of all cells.
         smoothing: added to what each producing word produces.
         prior: added to the expected links of each word pair.
-        iterations: of EM.
 
     Returns:
         float64 each: the probability that each cell is a link, the expected links of each word pair, and

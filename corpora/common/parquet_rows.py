@@ -35,7 +35,6 @@ def read_rows(
     """Yield a row as name -> value, strings and bytes decoded as UTF-8; None for a row in a damaged row group.
 
     Args:
-        path: the file.
         pick: takes the names of all columns and returns those to read.
         max_bytes: of a cell; a larger one is a `LongCell`.
 

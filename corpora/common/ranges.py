@@ -54,7 +54,6 @@ class Limits:
     """Bytes and seconds that may be spent, and those that were, kept in a file over all runs.
 
     Args:
-        path: the file.
         num_bytes: that may come; 0 for no limit.
         seconds: of work; 0 for no limit.
 
@@ -177,10 +176,7 @@ class RangeReader:
     """Reads ranges of files, each within the limits.
 
     Args:
-        limits: of bytes and time.
         contact: an address for the server's operators.
-        pace: the rate of requests.
-        patience: when to stop trying.
         sleep: waits; tests replace it.
     """
 

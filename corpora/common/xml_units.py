@@ -19,7 +19,6 @@ def unit_events(path: Path, units: Set[str], heads: Set[str], texts: Set[str]) -
     """Yield the events of an XML file, plain or gzip; of a damaged one those of its whole units.
 
     Args:
-        path: the file.
         units: names of the elements that are units; none stands in another one.
         heads: names of elements around units whose attributes count.
         texts: names of elements whose text is one cell.

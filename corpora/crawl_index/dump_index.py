@@ -71,9 +71,7 @@ class DumpIndex:
     """The index of one or several dumps.
 
     Args:
-        reader: of ranges.
         folder: keeps what was read.
-        wanted: the rows.
         num_bytes: that the index and the records may take together; 0 for no limit.
         seed: of the order of the parts.
         with_hosts: whether the names of hosts are read.

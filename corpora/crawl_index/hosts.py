@@ -97,8 +97,6 @@ def sample(table: pl.DataFrame, codes: Iterable[str], seed: int, num: int = SAMP
     Args:
         table: cleaned rows.
         codes: of the languages, ``ast`` for ``ast.example.org``.
-        seed: of the choice.
-        num: of rows.
     """
     labels = set(codes)
     hosts = table[HOST].fill_null("").unique().to_list()

@@ -139,9 +139,7 @@ class PartReader:
     """Reads parts of the index.
 
     Args:
-        reader: of ranges.
         folder: keeps what was read.
-        wanted: the rows.
     """
 
     def __init__(self, reader: RangeReader, folder: Path, wanted: Wanted) -> None:

@@ -103,7 +103,6 @@ def fetch_batch(
 
     Args:
         path: the WARC file.
-        reader: of ranges.
         locate: path in the index -> address.
         connections: requests at once.
         on_records: called with the number of records of each request that is done.

@@ -41,7 +41,6 @@ def estimate(
         parts: dump, name and location of every part.
         reader: with a limit of bytes.
         folder: keeps what was read, for a build too.
-        wanted: the rows.
         seed: of the order of the parts, since neighbouring ones hold neighbouring hosts.
 
     Raises:

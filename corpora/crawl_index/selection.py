@@ -95,8 +95,6 @@ def select(table: pl.DataFrame, num_bytes: int, seed: int, left_out: Counter[str
 
     Args:
         table: cleaned rows, with ``tier``: lower ones come first.
-        num_bytes: that may come.
-        seed: of the order.
         left_out: reasons and rows so far; what is over the size is added.
     """
     numbers = {path: drawn(path, seed) for path in table["warc_filename"].unique().to_list()}

@@ -139,13 +139,7 @@ def sizes(text: str) -> Int64[np.ndarray, " num_lines"]:
 
 
 def fit(pages: list[Page], epochs: int, seed: int) -> boilerplate.LineModel:
-    """Train a model on pages.
-
-    Args:
-        pages: what teachers say of them.
-        epochs: passes over the lines.
-        seed: of the first weights and of the order.
-    """
+    """Train a model on pages."""
     seen = np.concatenate([boilerplate.features([page.text]) for page in pages])
     weights = np.concatenate([np.sqrt(1.0 + sizes(page.text)) for page in pages])
     return boilerplate.train(

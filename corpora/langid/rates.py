@@ -159,7 +159,6 @@ class Rates:
         """Return the lowest threshold of the wanted precision, or that of the best one, and what it gives.
 
         Args:
-            lang: a language.
             prior: language -> share of the crawl. What they leave is divided among the other languages measured.
             threshold: the lowest that is asked for.
             target: wanted precision.

@@ -25,7 +25,6 @@ def word_vectors(folder: Path, words: Sequence[str]) -> Float32[np.ndarray, "wor
 
     Args:
         folder: output of ``xling pretrain static``.
-        words: of any language.
 
     Raises:
         UserError: a file is missing or damaged, or the features are of another version.

@@ -190,7 +190,6 @@ def publish_overview(build: Build, ledgers: dict[str, dict[str, Any]], missing_l
     """Publish the overview page of a crawl: one row a language, with links to their cards.
 
     Args:
-        build: the crawl.
         ledgers: language -> JSON of its ledger, of languages of which nothing is left, too.
         missing_langs: languages in the settings that no document is in.
     """

@@ -163,7 +163,6 @@ def save_new_plan(build: Build, stages: Iterable[Stage], aloud: bool = True) -> 
     """List the input, save the plan in the workspace and return it.
 
     Args:
-        build: whose plan it is.
         stages: of which one may identify languages; it must know those of the build.
         aloud: whether the plan is written on standard error.
 

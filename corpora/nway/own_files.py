@@ -54,7 +54,6 @@ def files_of(data: Path, output: Path | None = None) -> list[Path]:
     sentence pairs and shards.
 
     Args:
-        data: the folder.
         output: what is being written; what stands beside it is of the same pipeline.
     """
     ours = {path.parent.resolve() for path in data.rglob(manifest.FILE_NAME)}
@@ -76,7 +75,6 @@ def rows(data: Path, codes: Sequence[str], output: Path | None = None) -> Iterat
     """Yield the aligned texts of each set of files, by language.
 
     Args:
-        data: the folder.
         codes: the languages, by any usual code.
         output: as for `files_of`.
 
@@ -243,7 +241,6 @@ def split_held_out(
 
     Args:
         sides: aligned texts by language.
-        share: of the rows to hold out.
         held_before: what was held out of other sets.
     """
     before = {text for held in held_before if held for text in held[min(held)]}

@@ -56,8 +56,6 @@ def read(
     """Yield the rows of the named sources below ``data``; a source whose folder is missing has none.
 
     Args:
-        data: the folder.
-        names: of sources.
         langs: codes of the only languages to read; all without them.
         output: what is being written, which is not read.
 

@@ -22,7 +22,6 @@ def page_text(html: str, context: Context, ledger: Ledger) -> tuple[str, str]:
     """Return the text of a page, a paragraph a line, and "", or "" and a reason of `webpage.REASONS`.
 
     Args:
-        html: the page.
         context: ``extract`` and ``min_main``.
         ledger: counts the pages whose main content was too short and whose other paragraphs were not.
     """

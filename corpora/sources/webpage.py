@@ -46,7 +46,6 @@ def text_of(html: str, main: bool) -> tuple[str, str]:
     """Return the text of a page and "", or "" and one of `REASONS`.
 
     Args:
-        html: the page.
         main: the main content alone, without navigation and footers.
     """
     if len(html) <= SMALL_CHARS:

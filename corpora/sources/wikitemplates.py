@@ -72,8 +72,6 @@ def text_of(name: str, arguments: Arguments, page: Page) -> str | None:
 
     Args:
         name: in lower case with spaces.
-        arguments: what it is given.
-        page: where it stands.
     """
     if name in _CONSTANTS:
         return _CONSTANTS[name]

@@ -120,8 +120,6 @@ def configured(names: Iterable[str], lang: str, settings: Mapping[str, Mapping[s
     """Return the streaming stages called ``names`` with their settings; ``lang`` fills ``lang`` or ``langs``.
 
     Args:
-        names: of stages, in order.
-        lang: language of the corpus.
         settings: stage name -> the settings that are not its defaults.
 
     Raises:

@@ -256,7 +256,6 @@ class LangId(Stage):
         """Return what may be expected of a language, None without rates or its share of the crawl.
 
         Args:
-            code: a language.
             prior: shares that were estimated, where the settings give none.
         """
         base = code.partition("_")[0]

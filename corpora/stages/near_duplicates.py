@@ -123,7 +123,6 @@ def sketch_shard(docs: Iterable[Document], out: Path, cfg: NearDedup, num_ranges
         docs: the shard, in the order in which `drop_near_duplicates` will see it again. Memory is one band of all of
             them, or all bands of some 400,000.
         out: folder; it appears complete or not at all. Documents without any word are in no band.
-        cfg: settings.
         num_ranges: ranges of hashes; `find_pairs` holds one range of a band of all shards in memory.
     """
     temporary = out.with_name(out.name + ".tmp")
@@ -304,7 +303,6 @@ def shingle_shard(
         sketches: what `sketch_shard` wrote for all shards.
         ends: the documents of pairs that `find_pairs` wrote.
         out: Parquet file. Written whole or not at all.
-        cfg: settings.
     """
     first = first_documents(sketches)[shard]
     wanted = set(read_slices(ends, shard).tolist())
@@ -336,7 +334,6 @@ def choose_dropped(
         sketches: what `sketch_shard` wrote, in the order of the shards.
         out: file of `xling.corpora.common.slices`: for each document of a cluster its position in the shard. The
             upper half has the size of its cluster, 0 to drop it, or 1 to drop it since an earlier corpus has it.
-        cfg: settings.
         shingle_files: what `shingle_shard` wrote; needed if ``min_jaccard`` is set.
         memory_mb: limit of memory; pairs that do not fit are sorted on disk beside ``out``.
         num_earlier: of the first shards, which are those of earlier corpora; a document of theirs always stays.

@@ -190,7 +190,6 @@ def find_duplicates(shard_dirs: Sequence[Path], range_number: int, num_ranges: i
 
     Args:
         shard_dirs: what `hash_shard` wrote for each shard, in the order of the shards.
-        range_number: which range.
         num_ranges: as given to `hash_shard`.
         out: file of `xling.corpora.common.slices`. Memory is four times the keys of the range.
     """

@@ -38,11 +38,6 @@ def nearest_rows(
 ) -> Int64[np.ndarray, " src"]:
     """Return the row of ``tgt`` with the highest score for each row of ``src``; the first one on a tie.
 
-    Args:
-        src: float32 (num_src, dim).
-        tgt: float32 (num_tgt, dim).
-        distance: ``cosine``, ``margin`` or ``csls``.
-
     Returns:
         int64 (num_src,).
     """

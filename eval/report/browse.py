@@ -24,7 +24,6 @@ def rows(systems: Sequence[System], max_rows: int) -> Section:
     Its first system beside its second, or beside the first control if there is one system.
 
     Args:
-        systems: with their answers.
         max_rows: rows a suite; 0 leaves the section out.
     """
     section = Section("Rows", INTRODUCTION)

@@ -34,7 +34,6 @@ def overall(
 
     Args:
         scores: scores of any number of suites and systems.
-        interval_of: intervals of averages.
         tests: tests of averages; others are ignored.
         ranks: (suite, system) -> rank of its group.
     """

@@ -77,7 +77,6 @@ def with_own_suite(
 
     Args:
         cfg: settings; without own files they are returned as they are.
-        suite_setting: the setting that names a suite.
         split: the split of a file whose name tells none.
         known_labels: labels of the model, where there are no training rows.
 
@@ -144,7 +143,6 @@ def define(own: OwnFiles, source: str, split: str, known_labels: tuple[str, ...]
     """Return the suite of own files, and print how each was read and the labels in it.
 
     Args:
-        own: the settings.
         source: language of rows whose file does not tell it.
         split: split of rows whose file does not tell it.
         known_labels: labels of the model that is scored, in place of those of training rows.

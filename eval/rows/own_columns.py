@@ -148,7 +148,6 @@ def check_unread(path: Path, cells: Mapping[str, Sequence[Any]]) -> None:
     """Raise UserError if a column that is not read says that rows are of several languages or splits.
 
     Args:
-        path: the file, for messages.
         cells: the cells of each column that is not read, by its name.
     """
     for name, column in cells.items():

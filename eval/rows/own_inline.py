@@ -27,7 +27,6 @@ def sentences_by_line(path: Path, numbered: Lines) -> OwnTable | None:
     """Return the rows of a file with a sentence on a line; None if the file is another one.
 
     Args:
-        path: the file, for messages.
         numbered: number and text of all lines, with tabs between cells.
 
     Raises:

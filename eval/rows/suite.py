@@ -431,9 +431,7 @@ def scored_split(suite: Suite, lang: str, data: Path, test_set: str = "") -> str
     """Return the split that is scored: test if available, else dev (tables say which).
 
     Args:
-        suite: whose rows are scored.
         lang: language or pair.
-        data: folder of the suites.
         test_set: one of the suite's several test sets; default: ``test``, else the first that is present.
 
     Raises:

@@ -256,7 +256,6 @@ class Translations:
     Args:
         model: directory of `xling finetune mt`.
         folder: folder of the cache, one file per list of texts.
-        search: search settings.
     """
 
     def __init__(self, model: Path, folder: Path, search: SearchConfig) -> None:

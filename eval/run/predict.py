@@ -136,7 +136,6 @@ class Labeller:
 
         Args:
             rows: the cells of each row by column; a text in place of words is split at blanks and punctuation.
-            lang: language of the texts.
         """
         code = languages.get(code_of(lang)).code
         examples = [

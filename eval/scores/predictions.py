@@ -226,9 +226,6 @@ def check_answers(
     """Refuse an answer that no system could have given: another shape, or a name that the suite does not know.
 
     Args:
-        path: of the file, for the message.
-        suite: of the rows.
-        rows: that were answered.
         answers: one a row.
         training: the training rows of the same language, which may hold candidates; read on demand.
 
@@ -288,7 +285,6 @@ def evaluate_file(
 
     Args:
         path: file written by `write`.
-        data: folder of the suites.
         metrics: names of metrics; default: all of the suite.
         keep_row: which rows to score; all by default. Nothing is yielded when none is left.
     """

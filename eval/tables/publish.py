@@ -69,13 +69,8 @@ def publish_tables(
     """Score prediction files and write the folder of tables, unless it was made of the same files.
 
     Args:
-        cfg: what stands in the tables.
         suite_names: suites and groups as the user named them.
-        out: folder to publish.
-        files: of predictions.
-        data: folder of the suites.
         made_by: stage and settings that made the predictions, for a report.
-        num_workers: processes that score files.
     """
     check_columns([predictions.read_origin(path) for path in files])
     settings = {"table": cfg, "suites": suite_names, "rows": _rows_digest(files, data)}
@@ -347,7 +342,6 @@ def notes_on_placeholders(files: Sequence[Path], data: Path) -> list[str]:
 
     Args:
         files: of predictions.
-        data: folder of the suites.
     """
     files_of: dict[str, list[Path]] = defaultdict(list)
     for path in files:

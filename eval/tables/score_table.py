@@ -116,11 +116,9 @@ def language_table(
 
     Args:
         scores: of any number of suites, systems and seeds.
-        title: heading.
         allow_missing: take averages over the languages that are there and print which are not.
         groups: name of a grouping (``family``, ``script``) -> language -> group; adds an average per group.
         corpus_sizes: language -> size of its pre-training text; adds the rank correlation with the scores.
-        interval_of: intervals of averages.
 
     Raises:
         UserError: there is no score, or one measurement is there twice.

@@ -194,7 +194,6 @@ class ScriptTexts:
 
     Args:
         texts: at least `_MIN_TEXTS`.
-        lang: the declared language.
         script: of the texts, as `script_group` names it.
         deviations: how many standard deviations under the middle of the file a text is condemned.
         as_written: whether the models know the language as these texts spell it.

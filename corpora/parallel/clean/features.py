@@ -85,7 +85,6 @@ class Tables:
         """Count in sentence pairs.
 
         Args:
-            sample: the pairs.
             texts: vectors of pairs whose texts are compared with others; None takes the sample.
         """
         space = None if sample.vectors is None else embedding_distance.train(sample.vectors, texts)

@@ -124,7 +124,6 @@ def train(pairs: pl.DataFrame, embed: Embed | None = None, seed: int = 1) -> Jud
     Args:
         pairs: with the columns ``src`` and ``tgt``; of many 20,000 are read.
         embed: vectors of an encoder, which say how close both sides are.
-        seed: of the synthetic noise.
     """
     if pairs.height < MIN_PAIRS:
         return None

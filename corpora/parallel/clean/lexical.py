@@ -76,8 +76,6 @@ def first_pieces(texts: pl.Series, pattern: str, max_pieces: int, max_single: in
     """The first pieces of each text that match ``pattern``, a list of strings a text.
 
     Args:
-        texts: strings.
-        pattern: of a piece.
         max_pieces: pieces of a text.
         max_single: pieces of a text of which more than half are characters of scripts without spaces.
     """

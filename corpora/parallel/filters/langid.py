@@ -157,8 +157,6 @@ class SideLanguage:
 
     Args:
         texts: of the side; a sample is read.
-        lang: the declared language.
-        settings: of the filter.
     """
 
     def __init__(self, texts: pl.Series, lang: Language, settings: PairLangId) -> None:

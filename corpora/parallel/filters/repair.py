@@ -154,7 +154,6 @@ def exchange_sides(pairs: pl.DataFrame, swapped: pl.Series) -> tuple[pl.DataFram
     """Return ``pairs`` with the sides of some exchanged, and the changes.
 
     Args:
-        pairs: a batch.
         swapped: which pairs, bool (num_pairs,).
     """
     rows = pairs.filter(swapped).select("id", *SIDES).rows()

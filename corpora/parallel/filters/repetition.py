@@ -81,10 +81,6 @@ def distinct_runs(
 ) -> tuple[Float64[np.ndarray, " texts"], Int64[np.ndarray, " texts"]]:
     """Return share of distinct runs of ``size`` characters of each text, 1 for a text without runs, and their number.
 
-    Args:
-        texts: strings.
-        size: characters of a run.
-
     Returns:
         float64 (num_texts,) and int64 (num_texts,).
     """

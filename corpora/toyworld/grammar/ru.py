@@ -16,7 +16,6 @@ def decline(form: str, case: str, stem: str = "", animate: bool = False) -> str:
 
     Args:
         form: the nominative.
-        case: the case.
         stem: "-" for an indeclinable name; the stem where it is not the form without its ending.
         animate: whether the accusative of a masculine is its genitive.
     """
