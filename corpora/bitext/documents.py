@@ -175,6 +175,5 @@ def pairs_by_vectors(src: Any, tgt: Any) -> list[tuple[int, int, float]]:
 
 
 def _mean_of_nearest(cosines: Float32[np.ndarray, "rows columns"]) -> Float32[np.ndarray, " rows"]:
-    """Mean cosine of each row with its nearest neighbours."""
     count = min(_NEIGHBOURS, cosines.shape[1])
     return np.partition(cosines, -count, axis=1)[:, -count:].mean(axis=1)

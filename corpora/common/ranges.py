@@ -267,7 +267,6 @@ class RangeReader:
         return data, total
 
     def _failure(self, error: urllib.error.HTTPError, location: str) -> Exception:
-        """Return what an HTTP error means."""
         status = f"HTTP {error.code}"
         if self.pace.refusals >= _MAX_REFUSALS:
             return _refused(location)

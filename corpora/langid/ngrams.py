@@ -348,7 +348,6 @@ def _grams_by_lang(model: NgramModel) -> _GramsByLang:
 
 
 def _assemble(grams_of_langs: _GramsByLang) -> NgramModel:
-    """Return the model of the n-grams, gains and characters of each language."""
     langs = sorted(grams_of_langs)
     all_hashes = np.concatenate([grams_of_langs[lang][0] for lang in langs])
     gain = np.concatenate([grams_of_langs[lang][1] for lang in langs])

@@ -385,7 +385,6 @@ def _publish(plan: MiningPlan) -> Answer:
 
 
 def _chosen_pairs(plan: MiningPlan) -> margin.Pairs:
-    """Return the pairs, from the neighbours of all shards."""
     cfg = plan.cfg
     search_folders = [[cfg.workspace().part("search", part) for part in plan.shards(side)] for side in (0, 1)]
     if missing := [part.name for side in search_folders for part in side if not part.is_dir()]:

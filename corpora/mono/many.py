@@ -299,7 +299,6 @@ def _quotes(sentences: dict[str, str], rows: list[dict[str, Any]]) -> str:
 def _body(
     rows: list[dict[str, Any]], routed: dict[str, Any], sentences: dict[str, str], lead: str, losses: str
 ) -> Iterator[str]:
-    """Yield the page, section by section."""
     nonempty = [row for row in rows if row["kept_documents"]]
     empty = [row for row in rows if not row["kept_documents"]]
     steps = [

@@ -141,7 +141,6 @@ _QUOTE_MARKS = {
 
 
 def _quoted(arguments: Arguments, page: Page) -> str:
-    """A quotation within a sentence."""
     text = arguments.first_of("text", "zitat")
     opening, closing = _QUOTE_MARKS.get(page.lang, ("“", "”"))
     return f"{opening}{text}{closing}" if text else ""

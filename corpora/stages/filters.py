@@ -111,7 +111,6 @@ class Filters(Stage):
         return self._by_lang[key]
 
     def _given_for(self, lang: str) -> dict[str, float]:
-        """Return the changes that ``per_lang`` has for a language."""
         changes: dict[str, float] = {}
         for code, given in self.per_lang.items():
             if lang and languages.get(code) == languages.get(lang):

@@ -408,7 +408,6 @@ def _are_near(
 def _reach_similarity(
     batch: list[tuple[int, int]], all_shingles: pl.LazyFrame, min_jaccard: float
 ) -> Iterator[bool]:
-    """Yield for each pair whether its shingles are similar enough."""
     needed = pl.Series(sorted(set(itertools.chain.from_iterable(batch))), dtype=pl.UInt64)
     documents = all_shingles.filter(pl.col("node").is_in(needed.implode())).collect()
     flat = documents["shingles"].explode().to_numpy()

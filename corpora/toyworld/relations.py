@@ -28,7 +28,6 @@ def _time_kind(time: str) -> str:
 
 
 def _entails_things(special: Things, general: Things) -> bool:
-    """Return whether having ``special`` is a case of having ``general``."""
     noun = special.noun == general.noun or WORLD["noun"][special.noun]["hypernym"] == general.noun
     adjective = general.adjective in ("", special.adjective)
     # "a car" is said of at least one car.

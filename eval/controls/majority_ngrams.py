@@ -84,7 +84,6 @@ class NgramControl:
         return [(_classifier(features, names) if names else None, _tagger(train, tags) if tags else None)]
 
     def _training_data(self, suite: Suite, rows: Sequence[Example]) -> tuple[Sequence[Any], ...]:
-        """Return features, class and tags of every row."""
         if type(suite.shape).class_and_tags is Kind.class_and_tags:
             raise _no_answer(self.name, suite)
         return tuple(zip(*map(suite.shape.class_and_tags, rows), strict=True)) or ((), (), ())

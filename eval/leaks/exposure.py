@@ -111,7 +111,6 @@ def run(cfg: ContaminationConfig) -> Answer:
 
 
 def _exposure_data(exposure: Exposure) -> dict[str, Any]:
-    """Convert an exposure to JSON values."""
     sides = {side: sorted(ids) for side, ids in exposure.sides.items() if ids}
     return {
         "rows": exposure.n,

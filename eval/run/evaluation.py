@@ -166,7 +166,6 @@ def _fit_and_predict(plan: EvalPlan, job: Job) -> None:
 
 
 def _training_rows(plan: EvalPlan, job: Job) -> TrainingRows:
-    """Return the rows that the model of a job learns from and is chosen on."""
     settings = plan.settings
     config = RowsConfig(
         settings.train_split, settings.train_rows, settings.shots, job.fit.seed, settings.train_with
@@ -230,7 +229,6 @@ def predict(plan: EvalPlan, job: Job) -> None:
 
 
 def _embed(plan: EvalPlan, system: Backend, texts: Sequence[str], lang: str) -> Vectors:
-    """Return the vectors of one side, preprocessed for comparison."""
     computed = vectors(plan, system, texts, lang)
     return nearest_neighbours.centre(computed) if plan.settings.centred else computed
 

@@ -155,7 +155,6 @@ def _row_files(cfg: LabelConfig, suite: Suite, test_split: str, data: Path) -> l
 
 
 def _of_source(cfg: LabelConfig, suite: Suite, data: Path) -> dict[str, list[Example]]:
-    """Return all rows of the source language by split."""
     train_suite = training_suite(suite)
     return {
         split: load(split_suite, cfg.source, split, data)

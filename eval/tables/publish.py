@@ -137,7 +137,6 @@ def check_columns(origins: Sequence[Origin]) -> None:
 
 
 def _published_answer(out: Path) -> Answer:
-    """Return the published table and its scores."""
     scores = [asdict(score) for score in score_file.read_scores(out / "scores.json")]
     return Answer((out / "table.md").read_text(encoding="utf-8"), scores)
 
