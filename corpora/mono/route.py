@@ -133,12 +133,11 @@ def publish_routed(build: Build) -> None:
         stats = {"sources": build.plan.sources, "inputs": inputs, "ledger": ledger_to_json(ledger)}
         write_json(publication.path / STATS, stats | {"counters": counters.to_json()})
         publication.counts |= {
-            "documents": {lang: _total(parts, "documents") for lang, parts in sorted(index.items())}
+            "documents": {
+                lang: sum(part["documents"] for part in parts.values())
+                for lang, parts in sorted(index.items())
+            }
         }
-
-
-def _total(parts: dict[str, dict[str, Any]], key: str) -> int:
-    return sum(part[key] for part in parts.values())
 
 
 def is_routed(build: Build) -> bool:

@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from xling.array_types import Float32
 from xling.core.errors import UserError
@@ -24,9 +26,6 @@ from xling.text.files.dictionary import read_dictionary
 from xling.text.pairs import word_spans
 from xling.text.words.features import is_unspaced
 from xling.text.words.word_forms import copy_capitals, dictionary_key
-
-if TYPE_CHECKING:
-    import numpy as np
 
 MAX_ENTRY_WORDS = 8
 """Characters of the longest entry that is looked for in a text without spaces."""

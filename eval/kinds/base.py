@@ -15,15 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
+
+import numpy as np
 
 from xling.array_types import Float32, Int64
 from xling.core.errors import UserError
 from xling.core.registry import Registry
 from xling.eval.kinds.nearest_neighbours import Distance
-
-if TYPE_CHECKING:
-    import numpy as np
 
 Translate = Callable[[Sequence[str]], list[str]]
 Match = Callable[

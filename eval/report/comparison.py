@@ -11,7 +11,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from xling.array_types import Float64
 from xling.core import languages
@@ -27,9 +28,6 @@ from xling.eval.scores.predictions import ScoredPredictions
 from xling.eval.scores.score_file import CONTROLS
 from xling.eval.scores.statistics import Comparison, PairedStatistics
 from xling.eval.tables.columns import averaged_in_publication
-
-if TYPE_CHECKING:
-    import numpy as np
 
 AVERAGE = "average"
 Key = tuple[str, ...]

@@ -110,6 +110,11 @@ class Counts:
         self.table = np.concatenate([np.zeros((1, values.shape[1])), values]).astype(np.float32)
         self.slot_keys = np.concatenate([np.zeros(1, np.uint64), keys])
 
+    @staticmethod
+    def from_arrays(arrays: Mapping[str, Shaped[np.ndarray, "..."]], name: str) -> Counts:
+        """Rebuild the counts that are stored under ``name``."""
+        return Counts(arrays[f"{name}.keys"].astype(np.uint64), arrays[f"{name}.values"].astype(np.float64))
+
     def _slot(self, keys: UInt64[np.ndarray, " _"]) -> npt.NDArray[np.int64]:
         return ((keys * _HASH_MULTIPLIER) >> self._hash_shift).astype(np.int64)
 
@@ -202,12 +207,7 @@ class Lexicon:
     @staticmethod
     def from_arrays(arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> Lexicon:
         """Rebuild a lexicon from the arrays that `arrays` returned."""
-        counts = {
-            name: Counts(
-                arrays[f"{name}.keys"].astype(np.uint64), arrays[f"{name}.values"].astype(np.float64)
-            )
-            for name in _COUNTS
-        }
+        counts = {name: Counts.from_arrays(arrays, name) for name in _COUNTS}
         src, tgt = arrays["sizes"].tolist()
         return Lexicon(**counts, link_words=arrays["ends"].astype(np.uint64), sizes=(src, tgt))
 

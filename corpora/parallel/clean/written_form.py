@@ -168,12 +168,7 @@ class FormCounts:
     @staticmethod
     def from_arrays(arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> FormCounts:
         """Rebuild the counts from the arrays that `arrays` returned."""
-        counts = {
-            name: Counts(
-                arrays[f"{name}.keys"].astype(np.uint64), arrays[f"{name}.values"].astype(np.float64)
-            )
-            for name in _COUNTS
-        }
+        counts = {name: Counts.from_arrays(arrays, name) for name in _COUNTS}
         return FormCounts(arrays["joint"].astype(np.float64), **counts)
 
 
