@@ -30,9 +30,6 @@ class Element:
 
     Attributes:
         run: folder of the run's record.
-        step: name of the step.
-        phase: name of the phase.
-        index: number of the part.
         key: of the submission, "" outside of Slurm.
     """
 

@@ -20,7 +20,6 @@ class Rendezvous:
 
     Attributes:
         rank: rank of this process among all, from 0.
-        world_size: number of processes.
         local_rank: index of this process on its node: its GPU.
         address: host of rank 0.
         port: TCP port of rank 0.

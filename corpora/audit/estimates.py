@@ -35,7 +35,6 @@ class Estimate:
     Attributes:
         share: estimate for the strata that were read, weighted by their sizes.
         low, high: bounds of the interval.
-        read: texts that were read.
         covered: share of the population whose strata were read.
     """
 

@@ -41,7 +41,6 @@ class Stratum:
             dropped before they had a language.
         stage, reason, meaning: what dropped them; empty for others.
         source: URI that kept ones were read from.
-        size: number of texts.
     """
 
     name: str
@@ -60,7 +59,6 @@ class Sample:
 
     Attributes:
         corpus: digest of the corpus that they were drawn from.
-        strata: their strata.
         texts: ``id``, ``stratum``, ``texts`` (one, or both sides of a pair) and ``url`` each, in the order of
             reading: one of each stratum, then the second of each.
         only_counted: ``stage/reason`` -> dropped texts that the corpus does not hold.

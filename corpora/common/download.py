@@ -44,8 +44,6 @@ class Download:
     """One file to download.
 
     Attributes:
-        url: source address.
-        path: target path.
         num_bytes: required length; None when unknown.
         checksum: required ``algorithm:hex`` (any algorithm of hashlib), or "".
         max_bytes: refused beyond, whatever is announced.

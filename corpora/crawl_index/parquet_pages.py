@@ -80,7 +80,6 @@ class Chunk:
         index_size: bytes of the page index.
         num_rows: rows of the row group.
         schema: its element of the schema.
-        meta: its metadata.
     """
 
     start: int

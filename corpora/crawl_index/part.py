@@ -75,9 +75,8 @@ class Found:
     """Matches that the language column of a part names.
 
     Attributes:
-        location: of the part.
-        num_bytes: its length.
-        footer_bytes: its footer; empty where it is damaged.
+        num_bytes: length of the part.
+        footer_bytes: footer of the part; empty where it is damaged.
         groups: row group of each match, ascending, int64 (matches).
         rows: its row in the row group, int64 (matches).
         ranks: as of `Wanted.ranks`, int8 (matches).

@@ -23,7 +23,6 @@ class Estimate:
         pages: of the language in the whole index.
         record_bytes: of their records, compressed.
         parts_read: parts of the index in the sample.
-        parts: of the index.
     """
 
     pages: int

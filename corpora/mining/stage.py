@@ -190,7 +190,6 @@ class MiningPlan:
     """How many shards the sides have and how each is searched.
 
     Attributes:
-        cfg: the settings.
         num_src: sentences of the first language, each once.
         num_tgt: of the second.
     """

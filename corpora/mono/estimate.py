@@ -75,10 +75,8 @@ class Cost:
     """Estimated cost of a phase, all parts together, but memory.
 
     Attributes:
-        phase: its name.
         parts: independent jobs.
         core_hours: processor time.
-        read_gb: gigabytes read.
         written_gb: gigabytes written, the intermediate ones included.
         memory_mb: of one process.
     """

@@ -25,13 +25,8 @@ class Example:
 
     Attributes:
         reason: why the document, or a part of it, is dropped; "" if all of it is kept.
-        text: text of the document.
-        url: URL of the document.
-        lang: language of the document.
-        meta: metadata of the document.
         settings: settings of the stage; a value that names one of ``files`` is replaced by its path.
         files: name -> content of files that the settings name.
-        form: form of the document.
     """
 
     reason: str

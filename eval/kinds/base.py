@@ -57,10 +57,8 @@ class VectorQuestion:
     """Inputs for an answer from vectors.
 
     Attributes:
-        rows: rows to answer.
         langs: languages of the two sides.
         embed: (texts, language) -> float32 (num_texts, dim).
-        distance: how vectors are compared.
         training: the training rows of the same languages, read on demand.
         is_control: a system that may not have learned anything.
         match: (texts, texts of the other side, candidates (num_texts, depth)) -> what their words add to the scores
@@ -80,7 +78,6 @@ class Kind:
     """A kind of suite, one instance in `KINDS`.
 
     Attributes:
-        name: registry name.
         fields: field of a row -> ``str``, or ``tuple`` for a list of texts.
         label: description of a label.
         label_type: ``str`` or ``int``, or ``tuple`` for a list of texts.

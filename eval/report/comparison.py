@@ -38,7 +38,6 @@ class SystemAnswers:
     """Answers of one system to the rows of one language.
 
     Attributes:
-        metric: metric of the score.
         rows: identity of the rows, to check that two systems had the same.
         blocks: dependence between rows, see `xling.eval.scores.statistics.RowStatistics`.
         stats: row statistics (num_rows, num_stats).
@@ -67,9 +66,7 @@ class Test:
     """A test of one system against another.
 
     Attributes:
-        system: the tested system.
         baseline: the reference system.
-        suite: the suite.
         metric: its main metric.
         lang: a language, or `AVERAGE` over ``langs`` and seeds: those of the first table of a report.
         langs: languages of the average.

@@ -75,9 +75,7 @@ class Report:
     """The content of a report, independent of the format.
 
     Attributes:
-        title: heading.
-        note: a sentence under it.
-        warnings: warnings.
+        note: a sentence under the title.
         overall: every system on every suite; None without scores.
         findings: the result in sentences, most important first.
         tables: score tables, one per suite.

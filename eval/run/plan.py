@@ -52,7 +52,6 @@ class EvalPlan:
         data: folder of the suites' files.
         targets: rows to score, one group for each suite, none of which is empty.
         protocol: which rows a system learns from.
-        predictions: folder of the predictions.
         search: part of a signature about the search of generated texts.
         precision: part of a signature about the precision of weights; empty for fp32.
         translate: translates rows for the protocols that need it; None without a model.

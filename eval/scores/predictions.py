@@ -43,7 +43,6 @@ class Origin:
     Attributes:
         suite: registry name.
         lang: language or pair.
-        split: predicted split.
         system: name in tables.
         seed: seed of the fine-tuning; -1 when nothing was random.
         protocol: name in `xling.eval.rows.protocols.PROTOCOLS`.

@@ -68,10 +68,7 @@ class ScoreTable:
     """A table ready to be written in any format.
 
     Attributes:
-        title: heading.
         groups: (text, number of columns) above the column names.
-        columns: column names.
-        lines: rows.
         notes: sentences under it: protocol, selection, holes, what signs mean.
         synthetic: some rows were generated; every format says so.
     """

@@ -75,10 +75,6 @@ class PairExample:
 
     Attributes:
         reason: why the pair is dropped; "" where it is kept.
-        src: source side.
-        tgt: target side.
-        pair: the languages.
-        settings: of the filter.
         before: pairs that stand before it in the corpus.
         heldout: lines of a dev or test set.
         score: of the pair, from a model or a file.
