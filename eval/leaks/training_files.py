@@ -10,7 +10,7 @@ from xling.core.output.command_result import tell
 
 def training_files(checkpoint: Path) -> dict[str, str]:
     """Return SHA-256 -> path of each file that a model, and the outputs it was trained on, were made of."""
-    found: dict[str, str] = {}
+    path_of_digest: dict[str, str] = {}
     folders, seen = [checkpoint], set[Path]()
     while folders:
         folder = folders.pop()
@@ -21,9 +21,9 @@ def training_files(checkpoint: Path) -> dict[str, str]:
             inputs = manifest.read(folder).inputs
         except UserError:  # told where the folder is read itself
             continue
-        found |= {digest: path for path, digest in inputs.items()}
+        path_of_digest |= {digest: path for path, digest in inputs.items()}
         folders += map(Path, inputs)
-    return found
+    return path_of_digest
 
 
 def warn_of_training_files(checkpoints: Iterable[Path], tests: Iterable[Path]) -> None:

@@ -34,8 +34,6 @@ def check_fit(cfg: Any, suites: Sequence[Suite], checkpoints: Iterable[Path]) ->
     """Reject settings ``fit.*`` that no fine-tuning on these suites reads.
 
     Args:
-        cfg: settings with a part ``fit``.
-        suites: the models are fine-tuned on their rows.
         checkpoints: the models; if none is named, any kind.
 
     Raises:
@@ -71,8 +69,7 @@ def check_fit(cfg: Any, suites: Sequence[Suite], checkpoints: Iterable[Path]) ->
             tasks & (_CLASSES | {"pair"}),
             "a suite of texts or pairs of texts with one class",
         ),
-        (_OF_ENCODERS, are_deep, "an encoder with layers; this one is static"),
-        (_OF_DEEP_MODELS, are_deep, "an encoder with layers; this one is static"),
+        (f"{_OF_ENCODERS} {_OF_DEEP_MODELS}", are_deep, "an encoder with layers; this one is static"),
         ("fit.switch_rate", cfg.fit.switch, "fit.switch.LANG="),
         ("fit.adversary_reversal fit.adversary_form", cfg.fit.adversary, "fit.adversary=SHARDS"),
         (
