@@ -1,5 +1,7 @@
 """Source ``html:FOLDER`` or ``html:GLOB``: web pages saved as files."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace

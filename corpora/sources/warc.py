@@ -1,5 +1,7 @@
 """Source ``warc:GLOB``: local raw crawls (WARC files); HTML responses are converted to text."""
 
+from __future__ import annotations
+
 import zlib
 from collections.abc import Iterator
 from typing import ClassVar
