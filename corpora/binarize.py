@@ -10,8 +10,6 @@ Layout, which stock ``multilingual_masked_lm`` and ``translation`` read too::
     en-sw/{train,valid}.en-sw.switched-sides.{bin,idx}   side of the pair that each is of, 0 or 1
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Numbers of items, languages and seeds needed to detect a difference between two systems: ``xling eval power``."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from xling.array_types import Float32
 from xling.core.registry import Registry
 from xling.core.settings import ranges
 from xling.eval.metrics import METRICS, evaluate
 from xling.eval.rows.suite import Example, Suite
 from xling.transfer.settings import TuningSettings, check_tuning_settings
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32
 
 
 @dataclass(frozen=True)
@@ -103,7 +101,6 @@ class Backend(Protocol):
 
         Args:
             texts: not empty.
-            lang: language of the texts.
             layer: hidden layer, -1 is the last, 0 the input embeddings.
             pooling: ``mean``, ``cls`` or ``max`` over sub-words.
         """

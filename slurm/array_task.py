@@ -1,7 +1,5 @@
 """Execution of one array element: a part of a stage, with its record, its signals and its restarts."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
@@ -32,9 +30,6 @@ class Element:
 
     Attributes:
         run: folder of the run's record.
-        step: name of the step.
-        phase: name of the phase.
-        index: number of the part.
         key: of the submission, "" outside of Slurm.
     """
 

@@ -12,8 +12,6 @@ Usage::
 ``slurm.profile=site.yaml`` names the site profile whose ``folder`` holds the runs.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ A training reads ``MASTER_ADDR``, ``MASTER_PORT``, ``RANK``, ``WORLD_SIZE`` and 
 same way under torchrun and under Slurm: ``torch.distributed.init_process_group(backend, "env://")``.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import socket
@@ -22,7 +20,6 @@ class Rendezvous:
 
     Attributes:
         rank: rank of this process among all, from 0.
-        world_size: number of processes.
         local_rank: index of this process on its node: its GPU.
         address: host of rank 0.
         port: TCP port of rank 0.

@@ -11,8 +11,6 @@ dependencies, even if the number of parts of a later step is only known when the
 No job waits while it occupies a node. What each collector does is in `xling.slurm.reconcile`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shlex

@@ -1,7 +1,5 @@
 """Options of sbatch and srun that a user adds, the container that parts run in, and the copy of the code they use."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """Preview of a submission: the graph, node-hours, and every batch script."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 

@@ -7,8 +7,6 @@ one whose ids are missing is looked for by its name and made again only when Slu
 waits or runs is never lost, and while Slurm does not answer nothing is concluded.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time
@@ -244,7 +242,6 @@ class _Reconciler:
                     self.in_flight = True
 
     def _is_in_flight(self, step: Step, kind: str) -> bool:
-        """Return whether a submission of this kind is in flight."""
         return any(
             e["kind"] == kind and e["key"] and not e["jobs"] and not e.get("void")
             for e in current_entries(step)
@@ -394,7 +391,6 @@ class _Reconciler:
         self._cancel_leftover_jobs(step)
 
     def _cancel_leftover_jobs(self, step: Step) -> None:
-        """Cancel the queued jobs of a step that has ended."""
         barriers = self._active_jobs(step, "barrier")
         if step.outcome()["state"] == "done":
             self._release_barrier(step)  # again, where the controller has forgotten it

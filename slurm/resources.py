@@ -9,8 +9,6 @@ A site profile is a YAML file, named by ``slurm.profile=`` on the command line o
       corpus mono: {array_parallelism: 200}
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

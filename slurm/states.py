@@ -8,8 +8,6 @@ A job counts as ours by its id and its name. Slurm gives an id a second time whe
 another cluster has jobs with the same ids.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Status of a run as a table: stage, state, progress, tokens/s, time left and the reason of a failure."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Sequence

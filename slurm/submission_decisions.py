@@ -1,7 +1,5 @@
 """Decisions from the record of a step: its newest submissions, what to submit next, what has failed for good."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ submitit writes the batch scripts. What they run is `xling.slurm.entry`, which r
 run: a job needs no pickle, and one whose submitter was killed right behind ``sbatch`` runs all the same.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
@@ -96,16 +94,12 @@ def make_executor(
     """Return an executor for jobs called ``name`` that run ``entry_arguments``.
 
     Args:
-        folder: folder of their scripts and logs.
-        name: name of the jobs.
         words: arguments of `xling.slurm.entry`.
-        resources: what a job asks for.
         dependency: as sbatch takes it.
         container: as `xling.slurm.options.container_words` returns it; empty for none.
         code: folder with the copy of the package that the jobs import; default: the installed one.
         watch: start the watcher beside the part.
         exclude: nodes on which the jobs must not run.
-        submitit_parameters: further parameters of submitit.
     """
     parameters = _parameters_of(resources, name) | submitit_parameters
     parameters["additional_parameters"] = {

@@ -1,7 +1,5 @@
 """Sweeps: ``sweep.seed=1,2,3 sweep.lr=1e-4,3e-4 out=runs/{seed}-{lr}`` as one list of words per configuration."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,7 +17,6 @@ def expand(
     ``{key}`` in another word is replaced by the value of the axis ``key``.
 
     Args:
-        words: of a command.
         default_values: axes that hold where the words name neither the axis nor the key itself.
 
     Raises:

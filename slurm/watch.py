@@ -7,8 +7,6 @@ without that node.
 Only changes of a heartbeat count, by the watcher's own clock: the clocks of nodes may differ.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

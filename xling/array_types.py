@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from jaxtyping import Int32 as Int32
     from jaxtyping import Int64 as Int64
     from jaxtyping import Integer as Integer
+    from jaxtyping import Real as Real
     from jaxtyping import Shaped as Shaped
     from jaxtyping import UInt8 as UInt8
+    from jaxtyping import UInt16 as UInt16
     from jaxtyping import UInt32 as UInt32
     from jaxtyping import UInt64 as UInt64
 else:
     Bool = Float = Float16 = Float32 = Float64 = Int = Int8 = Int32 = Int64 = Integer = Any
-    Shaped = UInt8 = UInt32 = UInt64 = Any
+    Real = Shaped = UInt8 = UInt16 = UInt32 = UInt64 = Any

@@ -4,8 +4,6 @@ Sources: Wilson 1927 for the interval of a share; Korn and Graubard 1998 for its
 2011, "Computing Krippendorff's Alpha-Reliability", for the agreement.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +35,6 @@ class Estimate:
     Attributes:
         share: estimate for the strata that were read, weighted by their sizes.
         low, high: bounds of the interval.
-        read: texts that were read.
         covered: share of the population whose strata were read.
     """
 

@@ -5,8 +5,6 @@ Sources: van Noord et al. 2024 (arXiv 2403.08693) for running text; the guidelin
 pairs.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Results of an audit: precision by language, wrong drops by filter, agreement of readers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field

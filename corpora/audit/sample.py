@@ -3,8 +3,6 @@
 A text is drawn by a random number of its row, so a larger sample of the same seed holds the smaller one.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -43,7 +41,6 @@ class Stratum:
             dropped before they had a language.
         stage, reason, meaning: what dropped them; empty for others.
         source: URI that kept ones were read from.
-        size: number of texts.
     """
 
     name: str
@@ -62,7 +59,6 @@ class Sample:
 
     Attributes:
         corpus: digest of the corpus that they were drawn from.
-        strata: their strata.
         texts: ``id``, ``stratum``, ``texts`` (one, or both sides of a pair) and ``url`` each, in the order of
             reading: one of each stratum, then the second of each.
         only_counted: ``stage/reason`` -> dropped texts that the corpus does not hold.
@@ -135,8 +131,6 @@ def draw(folder: Path, cfg: Draw, langs: Sequence[str] = ()) -> Sample:
     """Draw a sample of a corpus, or of all corpora of a crawl.
 
     Args:
-        folder: of the corpus or the crawl.
-        cfg: how.
         langs: of a crawl, the languages whose kept and dropped texts are drawn; empty draws what was kept and routed
             of all of them.
 

@@ -1,7 +1,5 @@
 """Audit of a corpus by people: ``xling corpus audit DIR`` makes a page, ``answers=FILE`` counts what they say."""
 
-from __future__ import annotations
-
 import html
 import json
 import re
@@ -126,10 +124,6 @@ def _few(counts: dict[str, int]) -> str:
     return ", ".join(f"{name} {num:,}" for name, num in ordered[:5]) + more
 
 
-def _dumps(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=1) + "\n"
-
-
 def _count(cfg: AuditConfig, folder: Path, corpora: dict[str, Path]) -> Answer:
     for item in fields(cfg):
         if item.name not in _NOT_OF_THE_PAGE and getattr(cfg, item.name) != item.default:
@@ -151,10 +145,12 @@ def _count(cfg: AuditConfig, folder: Path, corpora: dict[str, Path]) -> Answer:
             f"make its page: xling corpus audit {folder}",
         )
     outcome = results.results(sample, [results.read_answers(Path(name), sample) for name in cfg.answers])
-    manifest.write_atomic(folder / FOLDER / RESULT, _dumps(results.to_json(outcome, cfg.width)))
+    values = results.to_json(outcome, cfg.width)
+    text = json.dumps(values, ensure_ascii=False, indent=1) + "\n"
+    manifest.write_atomic(folder / FOLDER / RESULT, text)
     for lang, corpus in corpora.items():
         _write_card(corpus, results.rows(outcome, cfg.width, lang), results.agreement_rows(outcome))
-    return Answer(_report(outcome, cfg.width, folder), results.to_json(outcome, cfg.width))
+    return Answer(_report(outcome, cfg.width, folder), values)
 
 
 def _write_card(corpus: Path, rows: list[list[str]], agreement: list[list[str]]) -> None:
@@ -182,8 +178,6 @@ def write_page(sample: Sample, title: str, preset: str, width: float) -> str:
     A key does nothing while Ctrl, Alt or Meta is held.
 
     Args:
-        sample: the texts.
-        title: name of the corpus.
         preset: name of the questions.
         width: width of an interval that is narrow enough, from 0 to 1.
     """

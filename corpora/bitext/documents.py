@@ -10,17 +10,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from xling.array_types import Float32
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.text.files import corpus_reader
 from xling.text.words.sentence_ends import find_abbreviations, split_sentences
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32
 
 NAMES = ("url", "u", "id", "name", "doc")
 TEXT_FIELDS = ("text", "content", "raw_content")
@@ -50,7 +48,6 @@ def read(paths: Sequence[str], split: bool) -> list[DocumentText]:
     A text file is one document. JSON lines and Parquet hold one a row, in ``text``, with ``url`` or ``id``.
 
     Args:
-        paths: as on the command line.
         split: cut lines into sentences; else a line is one.
 
     Raises:
@@ -178,6 +175,5 @@ def pairs_by_vectors(src: Any, tgt: Any) -> list[tuple[int, int, float]]:
 
 
 def _mean_of_nearest(cosines: Float32[np.ndarray, "rows columns"]) -> Float32[np.ndarray, " rows"]:
-    """Mean cosine of each row with its nearest neighbours."""
     count = min(_NEIGHBOURS, cosines.shape[1])
     return np.partition(cosines, -count, axis=1)[:, -count:].mean(axis=1)

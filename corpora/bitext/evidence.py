@@ -13,17 +13,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
+from xling.array_types import Float32, Int64
 from xling.corpora.bitext.sentence_alignment import Bead, DocumentSide, align, scale_of
 from xling.corpora.common import model1
 from xling.text.words.features import WINDOW_PREFIX, hash_features, split_tokens
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Int64
 
 NUM_HASHES = 1 << 18
 """Columns of the hashed features."""

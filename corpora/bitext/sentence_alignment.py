@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from jaxtyping import Float, Float32
+from xling.array_types import Float, Float32
 
 Floats = npt.NDArray[np.float32]
 MAX_BEAD_SENTENCES = 4
@@ -82,8 +81,6 @@ def align(
     """The best alignment; sentences without a counterpart are in no bead.
 
     Args:
-        src: source sentences.
-        tgt: target sentences.
         scale: cosine of random pairs, and of good ones (`scale_of`).
         lengths_first: lengths decide, and vectors add what they show: for vectors that many good pairs do not have.
     """

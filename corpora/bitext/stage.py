@@ -1,7 +1,5 @@
 """``xling corpus bitext``: documents in, sentence pairs out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,7 +192,6 @@ def _unit_rows(vectors: Any) -> Any:
 def _align_pairs(
     cfg: BitextConfig, src: evidence.Texts, tgt: evidence.Texts, encoder: Encoder | None
 ) -> list[list[Bead]]:
-    """The beads of each pair of documents."""
     if cfg.method == "lexicon":
         return evidence.align_documents(src, tgt)
     lengths = evidence.scaled_lengths(*([text for one in side for text in one] for side in (src, tgt)))

@@ -4,8 +4,6 @@ Source: Sinfonietta/hostfiles on GitHub (MIT, `blocked_sites.txt`), commit 62631
 writes the table. It holds 40 bits of a hash of each domain: one site in ten million is taken for a listed one.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Mapping
 from functools import cache

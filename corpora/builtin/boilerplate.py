@@ -19,16 +19,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xling.array_types import Bool, Float64, Int64
 from xling.core.errors import UserError
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float64, Int64
 
 # Classes of characters.
 (
@@ -413,11 +411,6 @@ def train(
     Args:
         line_features: `features` of lines, ``(num_lines, num_features)``.
         targets: share of the teachers that call each line main content, ``(num_lines,)``.
-        weights: of the lines, ``(num_lines,)``.
-        seed: of the first weights and of the order.
-        num_nets: networks whose mean is returned.
-        num_hidden: hidden units of each.
-        epochs: passes over the lines.
     """
     networks = [
         _fit(line_features, targets, weights / weights.mean(), [seed, net], num_hidden, epochs)

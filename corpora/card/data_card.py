@@ -4,8 +4,6 @@ Both are made only from ``stats.json``, so that the same corpus has the same car
 day.
 """
 
-from __future__ import annotations
-
 import html
 import itertools
 import json
@@ -244,7 +242,6 @@ _INPUT_HEAD = ["input", "bytes", "sha256"]
 
 
 def _html_page(card: CardData) -> Iterable[str]:
-    """Yield the HTML of the card, section by section."""
     yield f"<h1>{html.escape(card.title)}</h1>"
     yield f'<p class="lead">{html.escape(card.summary())}</p>'
     summary_tiles = (

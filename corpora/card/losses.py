@@ -1,7 +1,5 @@
 """Warnings about the losses of a build: a line where less than half is kept, with the main reason and its setting."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -37,8 +35,6 @@ def loss_note(stats: Mapping[str, Any], read: int, kept: int, unit: str, classes
     Args:
         stats: of the build, as they are published: ``ledger`` and ``reasons``.
         read: characters, documents or pairs that were read.
-        kept: those that were kept.
-        unit: their name.
         classes: stage name -> its class.
     """
     lost: dict[str, int] = stats["ledger"]["dropped_chars" if unit == "characters" else "dropped"]

@@ -1,7 +1,5 @@
 """Publication of a corpus: statistics, a data card, counts in its manifest, and a summary."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,8 +19,6 @@ def stats_of(ledger: Ledger, counters: Counters, **facts: Any) -> dict[str, Any]
     """Return the statistics of a corpus, JSON-ready, from which its card is made.
 
     Args:
-        ledger: what was read, dropped and kept.
-        counters: of lengths, sources and samples.
         facts: ``lang``, ``config``, ``sources``, ``inputs``, ``stages`` in their order, ``reasons`` as
             ``stage<TAB>reason`` -> meaning, and what only some corpora have.
     """
@@ -56,8 +52,6 @@ def summary(
     """Return a paragraph on a published corpus.
 
     Args:
-        out: its folder.
-        stats: its statistics.
         name: what it is called, its language or pair.
         units: what is counted, ``documents`` or ``pairs``, and perhaps ``characters``.
         notes: lines on events.

@@ -7,8 +7,6 @@ probability .8, and the plain source or target sentence with .1 each.
 Source: Yang et al. 2020 (ALM), section 3.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -79,7 +77,6 @@ def switch(
         other: its translation, in language ``langs[1]``.
         links: (position in ``words``, position in ``other``).
         langs: the two languages.
-        settings: see `AlmSettings`.
         random: decides the order in which phrases are tried.
         words_between: how a half-open range of ``other`` is written; None gives its words.
     """
@@ -144,11 +141,6 @@ def draw_sentence(
     """Draw from a pair: a kind (``switched``, ``source`` or ``target``), the starting side and the sentence.
 
     Args:
-        src: words of the source sentence.
-        tgt: words of the target sentence.
-        links: of the pair.
-        langs: source and target language.
-        settings: see `AlmSettings`.
         key: what the draw depends on beside the seed: the number of the pair and of the copy.
         words_between: how ranges of ``src`` and ``tgt`` are written, see `switch`.
         rates: keep the rate of each side over all draws; they count this one.

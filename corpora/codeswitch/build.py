@@ -345,7 +345,6 @@ def _dictionary_items(cfg: CodeswitchConfig) -> InputsAndItems:
 
 
 def _words(cfg: CodeswitchConfig, cut_words: Callable[[str], Spans]) -> Iterator[list[str]]:
-    """The words of each sentence of the text."""
     for text in _sentences(cfg):
         text = " ".join(text.split())
         yield [text[a:b] for a, b in cut_words(text)]
@@ -400,7 +399,6 @@ _MODES = {"alm": _alm_items, "dictionary": _dictionary_items, "documents": _docu
 
 
 def _langs_with_spaces(langs: Iterable[str]) -> frozenset[str]:
-    """Return the languages that put spaces between words."""
     return frozenset(lang for lang in langs if languages.get(lang).spaces)
 
 

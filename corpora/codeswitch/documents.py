@@ -4,8 +4,6 @@ Source: Huang et al. 2019 (Unicoder), section 3.2: in a pair of parallel documen
 are taken from one language and those with an odd index from the other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 
@@ -17,12 +15,7 @@ def alternate_languages(pairs: Sequence[tuple[str, str]], first_side: int) -> li
 def group_by_document(
     rows: Iterable[tuple[str, str, str]], max_sentences: int
 ) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Group (doc, src, tgt) rows that follow one another; runs without a document are cut by length.
-
-    Args:
-        rows: in the order of the text.
-        max_sentences: longer documents are cut.
-    """
+    """Group (doc, src, tgt) rows that follow one another; runs without a document are cut by length."""
     name, pairs = "", []  # type: tuple[str, list[tuple[str, str]]]
     for doc, src, tgt in rows:
         if pairs and (doc != name or len(pairs) == max_sentences):

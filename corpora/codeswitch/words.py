@@ -1,7 +1,5 @@
 """Words of text that is switched: whole words where there are no spaces, elided articles apart, known forms."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Zip archives opened with suspicion: no paths that leave, no links, no bombs; nothing is unpacked to disk."""
 
-from __future__ import annotations
-
 import errno
 import lzma
 import stat

@@ -1,7 +1,5 @@
 """Columns of delimited tables: found by their names, or by number, and asked for where it is not clear."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 
@@ -38,11 +36,9 @@ def open_rows(
     A row with more cells than the table has a delimiter inside of a text, which would be cut there.
 
     Args:
-        lines: of the file.
         uri: what the user gave, without the columns, for messages.
         delimiter: "" to find it.
         names: of the wanted columns, or numbers from 1; empty to guess.
-        guess: how to guess.
         default: positions in a file without names of columns; empty where only its one column can be meant.
 
     Raises:

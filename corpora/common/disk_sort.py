@@ -11,13 +11,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from jaxtyping import UInt64
+from xling.array_types import UInt64
 
 Values = NDArray[np.uint64]
 HALF_BITS, LOW_MASK = np.uint64(32), np.uint64((1 << 32) - 1)

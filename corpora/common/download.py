@@ -4,8 +4,6 @@ A file is downloaded into ``.NAME.part`` beside its target and renamed when its 
 So a file under its final name is complete. A later run resumes an interrupted one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib
@@ -46,8 +44,6 @@ class Download:
     """One file to download.
 
     Attributes:
-        url: source address.
-        path: target path.
         num_bytes: required length; None when unknown.
         checksum: required ``algorithm:hex`` (any algorithm of hashlib), or "".
         max_bytes: refused beyond, whatever is announced.
@@ -194,8 +190,6 @@ def fetch(
     """Bring one file here and return its path; does nothing when it is here and has the right length.
 
     Args:
-        download: what to fetch.
-        patience: when to stop trying.
         on_bytes: called with the number of bytes of each piece received, for a progress bar.
 
     Raises:

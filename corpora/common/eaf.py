@@ -1,7 +1,5 @@
 """Annotations of ELAN (.eaf): tiers of texts beside a recording, which belong to each other or to stretches of time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Decision on a corpus that is finished already: keep it, refuse to replace it, or make it again."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -27,8 +25,6 @@ def finished(
     A file is the same if it has the same content at the same place of the order, wherever it lies.
 
     Args:
-        out: the output directory.
-        stage: name of the stage.
         content: the settings that determine the corpus; ``source`` names its files.
         recorded: file -> SHA-256 of those that the finished corpus was made from; empty where none is recorded.
         is_in_place: says fast whether those files can be taken for the input that ``source`` names now.

@@ -1,7 +1,5 @@
 """Rows of JSON lines, of monolingual and parallel sources."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 from typing import Any

@@ -5,13 +5,10 @@ Source: Brown et al. 1993, model 1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from jaxtyping import Float64, Int64
+from xling.array_types import Float64, Int64
 
 
 def expected_links(
@@ -32,7 +29,6 @@ def expected_links(
         null: weight of no cell for each produced word; None for the mean of the probabilities of all cells.
         smoothing: added to what each producing word produces.
         prior: added to the expected links of each word pair.
-        iterations: of EM.
 
     Returns:
         float64 each: the probability that each cell is a link, the expected links of each word pair, and

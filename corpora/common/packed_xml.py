@@ -1,7 +1,5 @@
 """Files of office programs: XML inside a zip archive, with its members and sizes capped while they are read."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

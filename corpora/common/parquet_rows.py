@@ -1,7 +1,5 @@
 """Rows of Parquet files: only the wanted columns, and a damaged cell or row group costs no other row."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
@@ -37,7 +35,6 @@ def read_rows(
     """Yield a row as name -> value, strings and bytes decoded as UTF-8; None for a row in a damaged row group.
 
     Args:
-        path: the file.
         pick: takes the names of all columns and returns those to read.
         max_bytes: of a cell; a larger one is a `LongCell`.
 

@@ -1,7 +1,5 @@
 """Raised digits of markup: ``10<sup>6</sup>`` is 10⁶, not 106; marks of footnotes are no text."""
 
-from __future__ import annotations
-
 import re
 
 _RAISED = re.compile(r"(?<=[\w)\]°])\s?<sup\b[^<>]{0,200}>\s*([+\-−–]?\d{1,4})\s*</sup\s*>", re.IGNORECASE)

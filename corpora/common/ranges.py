@@ -5,8 +5,6 @@ halves their rate, with jitter, and answers without one raise it again slowly. R
 that came and the time that went are kept in a file, so that the limits hold over all runs together.
 """
 
-from __future__ import annotations
-
 import http.client
 import math
 import random
@@ -56,7 +54,6 @@ class Limits:
     """Bytes and seconds that may be spent, and those that were, kept in a file over all runs.
 
     Args:
-        path: the file.
         num_bytes: that may come; 0 for no limit.
         seconds: of work; 0 for no limit.
 
@@ -179,10 +176,7 @@ class RangeReader:
     """Reads ranges of files, each within the limits.
 
     Args:
-        limits: of bytes and time.
         contact: an address for the server's operators.
-        pace: the rate of requests.
-        patience: when to stop trying.
         sleep: waits; tests replace it.
     """
 
@@ -273,7 +267,6 @@ class RangeReader:
         return data, total
 
     def _failure(self, error: urllib.error.HTTPError, location: str) -> Exception:
-        """Return what an HTTP error means."""
         status = f"HTTP {error.code}"
         if self.pace.refusals >= _MAX_REFUSALS:
             return _refused(location)

@@ -1,7 +1,5 @@
 """A stream of XML events that declares no entity, loads nothing from outside and stays bounded."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import zlib
@@ -37,8 +35,6 @@ def events(handle: IO[bytes], name: str, texts: Set[str] = frozenset()) -> Itera
     """Yield the events of a document, in order.
 
     Args:
-        handle: the document.
-        name: of the file, for messages.
         texts: names of elements whose text is one cell. Where such an element holds more than `MAX_CELL_BYTES`
             characters, `TOO_LONG` stands in place of the rest, which is longer than a cell may be by itself.
 

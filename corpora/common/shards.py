@@ -57,7 +57,6 @@ class TableWriter:
 
     Args:
         path: the file to make; its folder exists.
-        schema: columns of the rows.
         temporary: whether only a later phase reads the file: it takes less time and a tenth more space.
     """
 

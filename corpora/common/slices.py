@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from jaxtyping import Int64, UInt64
+from xling.array_types import Int64, UInt64
 
 Values = NDArray[np.uint64]
 _WORD = 8

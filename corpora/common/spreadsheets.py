@@ -1,7 +1,5 @@
 """Sheets of spreadsheets (.xlsx, .xlsb, .xls, .ods), read by calamine."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import subprocess

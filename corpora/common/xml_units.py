@@ -1,7 +1,5 @@
 """Events of the units of a damaged XML file: each unit is parsed alone, so that damage costs the unit that it is in."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterator, Set
@@ -21,7 +19,6 @@ def unit_events(path: Path, units: Set[str], heads: Set[str], texts: Set[str]) -
     """Yield the events of an XML file, plain or gzip; of a damaged one those of its whole units.
 
     Args:
-        path: the file.
         units: names of the elements that are units; none stands in another one.
         heads: names of elements around units whose attributes count.
         texts: names of elements whose text is one cell.

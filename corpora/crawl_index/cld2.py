@@ -4,8 +4,6 @@ Source: commoncrawl/language-detection-cld2, ``Language.java``. Some are macrola
 Norwegian but Nynorsk stand as ``nor``, all varieties of Malay as ``msa``.
 """
 
-from __future__ import annotations
-
 from xling.core import languages
 from xling.core.languages import Language
 from xling.core.package_tables import load_table

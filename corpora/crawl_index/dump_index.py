@@ -5,8 +5,6 @@ first. Then come the row groups, those first that cost the fewest bytes a row, u
 are known would take more bytes than there are.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -73,9 +71,7 @@ class DumpIndex:
     """The index of one or several dumps.
 
     Args:
-        reader: of ranges.
         folder: keeps what was read.
-        wanted: the rows.
         num_bytes: that the index and the records may take together; 0 for no limit.
         seed: of the order of the parts.
         with_hosts: whether the names of hosts are read.

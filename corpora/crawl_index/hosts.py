@@ -4,8 +4,6 @@ Of the rows that may be in the language, the first thousand pages of many hosts 
 of hosts that this gives is a file, and ranks the rows of this dump and of others.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -99,8 +97,6 @@ def sample(table: pl.DataFrame, codes: Iterable[str], seed: int, num: int = SAMP
     Args:
         table: cleaned rows.
         codes: of the languages, ``ast`` for ``ast.example.org``.
-        seed: of the choice.
-        num: of rows.
     """
     labels = set(codes)
     hosts = table[HOST].fill_null("").unique().to_list()

@@ -1,7 +1,5 @@
 """Several pieces of one file by few requests: neighbours are joined into one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -10,17 +10,15 @@ import functools
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from xling.array_types import Int64
 from xling.corpora.crawl_index import thrift
 from xling.corpora.crawl_index.thrift import Struct, get
-
-if TYPE_CHECKING:
-    from jaxtyping import Int64
 
 MAGIC = b"PAR1"
 TAIL_BYTES = 8
@@ -82,7 +80,6 @@ class Chunk:
         index_size: bytes of the page index.
         num_rows: rows of the row group.
         schema: its element of the schema.
-        meta: its metadata.
     """
 
     start: int

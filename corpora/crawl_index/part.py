@@ -10,22 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from xling.array_types import Int8, Int64
 from xling.core.errors import UserError
 from xling.core.output import sealed
 from xling.corpora.common.ranges import DamagedAnswerError, MissingError, RangeReader
 from xling.corpora.crawl_index.joined import Piece, joined, read_pieces
 from xling.corpora.crawl_index.parquet_pages import MAGIC, MAX_FOOTER_BYTES, TAIL_BYTES, Chunk, Footer, Pages
 from xling.text.files.compressed import raise_if_of_machine
-
-if TYPE_CHECKING:
-    from jaxtyping import Int8, Int64
 
 LANGUAGES = "content_languages"
 DIGEST, HOST = "content_digest", "url_host_name"
@@ -77,9 +75,8 @@ class Found:
     """Matches that the language column of a part names.
 
     Attributes:
-        location: of the part.
-        num_bytes: its length.
-        footer_bytes: its footer; empty where it is damaged.
+        num_bytes: length of the part.
+        footer_bytes: footer of the part; empty where it is damaged.
         groups: row group of each match, ascending, int64 (matches).
         rows: its row in the row group, int64 (matches).
         ranks: as of `Wanted.ranks`, int8 (matches).
@@ -141,9 +138,7 @@ class PartReader:
     """Reads parts of the index.
 
     Args:
-        reader: of ranges.
         folder: keeps what was read.
-        wanted: the rows.
     """
 
     def __init__(self, reader: RangeReader, folder: Path, wanted: Wanted) -> None:

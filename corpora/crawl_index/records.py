@@ -4,8 +4,6 @@ Beside the file lies a journal with a line for each request that is done: its nu
 records that it did not. What the file holds behind the bytes of the journal is cut off before more is added.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -105,7 +103,6 @@ def fetch_batch(
 
     Args:
         path: the WARC file.
-        reader: of ranges.
         locate: path in the index -> address.
         connections: requests at once.
         on_records: called with the number of records of each request that is done.

@@ -1,7 +1,5 @@
 """How many pages of a language a dump's index names, estimated from a few of its parts."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +23,6 @@ class Estimate:
         pages: of the language in the whole index.
         record_bytes: of their records, compressed.
         parts_read: parts of the index in the sample.
-        parts: of the index.
     """
 
     pages: int
@@ -43,7 +40,6 @@ def estimate(
         parts: dump, name and location of every part.
         reader: with a limit of bytes.
         folder: keeps what was read, for a build too.
-        wanted: the rows.
         seed: of the order of the parts, since neighbouring ones hold neighbouring hosts.
 
     Raises:

@@ -4,8 +4,6 @@ A row is left out with a reason: no HTML page, a copy of another by its digest, 
 ``size=`` allows. Batches are cut from one order, so that a larger size begins with those of a smaller one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter
@@ -97,8 +95,6 @@ def select(table: pl.DataFrame, num_bytes: int, seed: int, left_out: Counter[str
 
     Args:
         table: cleaned rows, with ``tier``: lower ones come first.
-        num_bytes: that may come.
-        seed: of the order.
         left_out: reasons and rows so far; what is over the size is added.
     """
     numbers = {path: drawn(path, seed) for path in table["warc_filename"].unique().to_list()}

@@ -1,7 +1,5 @@
 """Limits and choices of a crawl that is read by its index."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

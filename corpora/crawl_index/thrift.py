@@ -5,8 +5,6 @@ written back in the same bytes. pyarrow reads footers too, but does not say wher
 the footer of a part of a file. Source: apache/thrift, ``doc/specs/thrift-compact-protocol.md``.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 Struct: TypeAlias = dict[int, tuple[int, Any]]

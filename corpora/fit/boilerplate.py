@@ -13,19 +13,17 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from xling.array_types import Bool, Float64, Int64
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.corpora.builtin import boilerplate
 from xling.corpora.sources.source import Context, joined_uris, open_source
 from xling.corpora.stages.blocklist import host_of
 from xling.text.document import Ledger
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float64, Int64
 
 STAGE = "corpus lines-train"
 FILE_NAME = "lines.npz"
@@ -141,13 +139,7 @@ def sizes(text: str) -> Int64[np.ndarray, " num_lines"]:
 
 
 def fit(pages: list[Page], epochs: int, seed: int) -> boilerplate.LineModel:
-    """Train a model on pages.
-
-    Args:
-        pages: what teachers say of them.
-        epochs: passes over the lines.
-        seed: of the first weights and of the order.
-    """
+    """Train a model on pages."""
     seen = np.concatenate([boilerplate.features([page.text]) for page in pages])
     weights = np.concatenate([np.sqrt(1.0 + sizes(page.text)) for page in pages])
     return boilerplate.train(

@@ -1,7 +1,5 @@
 """Training of a language identification model on your own text, in minutes: ``xling corpus langid-train``."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

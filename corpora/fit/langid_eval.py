@@ -1,7 +1,5 @@
 """Scores of language identification on labelled text, and its rates of confusion: ``xling corpus langid-eval``."""
 
-from __future__ import annotations
-
 import csv
 import itertools
 from collections import Counter

@@ -7,8 +7,6 @@ the most frequent words. The output is a recipe::
     xling corpus mono OUT/limits.yaml lang=LANG source=...
 """
 
-from __future__ import annotations
-
 import csv
 import itertools
 import math
@@ -136,7 +134,6 @@ def most_frequent_words(sources: Iterable[Counter[str]], num: int = NUM_STOP_WOR
     Args:
         sources: counts of the words of each source. The geometric mean of the frequencies decides, so that the subject
             of one source does not.
-        num: number of words.
     """
     given = [(counts, counts.total()) for counts in sources if counts]
     common = {word for counts, _ in given for word, _ in counts.most_common(_NUM_CANDIDATES)}

@@ -5,8 +5,6 @@ The share of a language is its size to the power alpha, as in XLM-R (Conneau et 
 since documents are whole. The realised shares, alpha and epochs are reported for each language.
 """
 
-from __future__ import annotations
-
 import math
 from contextlib import ExitStack
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 ``xling corpus score FILES``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -8,8 +8,6 @@ ended > .5 AND cluster_size < 9``. Of sentence pairs only the training pairs are
 are, so that scores remain comparable.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field

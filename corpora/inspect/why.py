@@ -1,7 +1,5 @@
 """Explanation of what happened to a document or a line, and why: ``xling corpus why ID|TEXT``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

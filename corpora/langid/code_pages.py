@@ -161,12 +161,7 @@ class CodePages:
         return WrongCodePage.of(code).mend(lines) if is_better else list(lines)
 
     def of_decoded(self, lines: Sequence[str], decoded: list[str]) -> list[str]:
-        """Return lines with sequences of UTF-8 decoded; where damage is left, those were other bytes by chance.
-
-        Args:
-            lines: as they were read.
-            decoded: the same with sequences decoded.
-        """
+        """Return lines with sequences of UTF-8 decoded; where damage is left, those were other bytes by chance."""
         is_of_one = len(self.langs) == 1
         if len(decoded) != len(lines) or decoded == lines:
             return decoded
@@ -188,11 +183,7 @@ def is_surely_damaged(text: str) -> bool:
 
 
 class WrongCodePage:
-    """Repairs the lines of a language that were read in another code page.
-
-    Args:
-        lang: the language that the text is in.
-    """
+    """Repairs the lines of a language that were read in another code page."""
 
     def __init__(self, lang: Language) -> None:
         self.lang = lang

@@ -8,8 +8,6 @@ fastText was trained on cased text and confuses capitals with other languages, s
 NFC.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import mmap
 import re

@@ -16,17 +16,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 import scipy  # its parts are loaded when they are used
 from numpy.typing import NDArray
 
+from xling.array_types import Bool, Float, Float32, Float64, Int32, Int64, UInt16, UInt32
 from xling.core.errors import UserError
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Float32, Float64, Int32, Int64, UInt16, UInt32
 
 MIN_FREQUENCY = 1e-7  # minimum frequency of an n-gram among those of its order
 _NUM_GRAMS_OF_ORDERS = {1: 120, 2: 500, 3: 1200, 4: 1300, 5: 800}  # n-grams kept of each order
@@ -350,7 +348,6 @@ def _grams_by_lang(model: NgramModel) -> _GramsByLang:
 
 
 def _assemble(grams_of_langs: _GramsByLang) -> NgramModel:
-    """Return the model of the n-grams, gains and characters of each language."""
     langs = sorted(grams_of_langs)
     all_hashes = np.concatenate([grams_of_langs[lang][0] for lang in langs])
     gain = np.concatenate([grams_of_langs[lang][1] for lang in langs])

@@ -4,8 +4,6 @@ The automaton of Aho and Corasick (1975) is in the state of the longest n-gram, 
 byte. So its state depends on no more bytes than the longest n-gram has. Every byte can be the end of a walk of its own.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

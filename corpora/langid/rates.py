@@ -17,16 +17,14 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from xling.array_types import Float64, Int64
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import digests
-
-if TYPE_CHECKING:
-    from jaxtyping import Float64, Int64
 
 FILE_NAME = "rates.json"
 BUILT_IN = "built-in"
@@ -161,7 +159,6 @@ class Rates:
         """Return the lowest threshold of the wanted precision, or that of the best one, and what it gives.
 
         Args:
-            lang: a language.
             prior: language -> share of the crawl. What they leave is divided among the other languages measured.
             threshold: the lowest that is asked for.
             target: wanted precision.

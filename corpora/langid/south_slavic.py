@@ -8,8 +8,6 @@ is written with ``ije`` counts as Bosnian, Montenegrin too, which the table of l
 Sources: Alexander 2006 (Bosnian, Croatian, Serbian: a Grammar, chapters 20 to 24); Ljubešić, Mikelić and Boras 2007.
 """
 
-from __future__ import annotations
-
 import re
 
 from xling.core.package_tables import load_table

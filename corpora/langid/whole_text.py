@@ -4,8 +4,6 @@ One line has too few letters beyond ASCII to tell. The words of a text that have
 hold the language's own letters, and marks where marks stand.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping

@@ -4,8 +4,6 @@ A word and its translation are linked one to one. Each pair needs a count, and a
 languages without spaces, words are those that code-switching replaces.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -18,15 +18,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
+from xling.array_types import Bool, Float, Float32, Int
 from xling.corpora.lexicon.vectors import WordVectors, unit, unit_rows
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Float32, Int
 
 NEIGHBOURS = 10
 QUANTILES = 64

@@ -8,17 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
+from xling.array_types import Float32
 from xling.core.errors import UserError
 from xling.text.words.features import READABLE_VERSIONS, hash_features, split_tokens
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32
 
 FILES = ("static.json", "static.safetensors")
 
@@ -28,7 +25,6 @@ def word_vectors(folder: Path, words: Sequence[str]) -> Float32[np.ndarray, "wor
 
     Args:
         folder: output of ``xling pretrain static``.
-        words: of any language.
 
     Raises:
         UserError: a file is missing or damaged, or the features are of another version.

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xling.array_types import Float
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.languages import split_pair
@@ -25,9 +25,6 @@ from xling.text.files import corpus_reader
 from xling.text.files.dictionary import read_dictionary
 from xling.text.lm.train import train_builtin
 from xling.text.word_translation import WORD, split_tokens
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
 
 STAGE = "bli"
 

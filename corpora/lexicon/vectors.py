@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
+from xling.array_types import Float, Float32, Float64, Int64
 from xling.core.errors import UserError
 from xling.text.word_translation import split_words as words_of
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Float32, Float64, Int64
 
 SMOOTHING = 0.75
 NUM_POSITION_BINS = 8  # bins of the position of a word in its sentence

@@ -5,16 +5,14 @@ Source: Artetxe and Schwenk 2019 (margin-based mining), sections 3.1 (ratio, dis
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from xling.array_types import Float32, Int64
 from xling.core.progress import Progress
 from xling.corpora.mining.search import nearest
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Int64
 
 _ROUNDS = 64
 

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from xling.array_types import Float32, Int64, Real
 from xling.core.errors import UserError
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Int64, Real
 
 Vectors = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int64]

@@ -13,17 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from xling.array_types import Float32, Int64
 from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.corpora.mining.rows import Ids, VectorRows, Vectors
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Int64
 
 BLOCK_ROWS = 131_072
 MIN_TRAINED = 1_000

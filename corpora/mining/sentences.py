@@ -12,17 +12,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xxhash
 
+from xling.array_types import Int64
 from xling.core.errors import UserError
 from xling.core.output.parts import read_json, write_json
 from xling.text.files import corpus_reader
-
-if TYPE_CHECKING:
-    from jaxtyping import Int64
 
 _TEXT_FILE, _ENDS_FILE, _LINES_FILE, _COUNTS_FILE = "text.bin", "ends.npy", "lines.npy", "counts.json"
 _EMPTY_HASH = 0  # the hash of an empty line

@@ -15,8 +15,6 @@ settings ``block`` and ``shard``, some 30 bytes a line, and the codes of one sid
 Source: Artetxe and Schwenk 2019 (margin-based mining).
 """
 
-from __future__ import annotations
-
 import math
 import shutil
 from collections.abc import Sequence
@@ -192,7 +190,6 @@ class MiningPlan:
     """How many shards the sides have and how each is searched.
 
     Attributes:
-        cfg: the settings.
         num_src: sentences of the first language, each once.
         num_tgt: of the second.
     """
@@ -387,7 +384,6 @@ def _publish(plan: MiningPlan) -> Answer:
 
 
 def _chosen_pairs(plan: MiningPlan) -> margin.Pairs:
-    """Return the pairs, from the neighbours of all shards."""
     cfg = plan.cfg
     search_folders = [[cfg.workspace().part("search", part) for part in plan.shards(side)] for side in (0, 1)]
     if missing := [part.name for side in search_folders for part in side if not part.is_dir()]:

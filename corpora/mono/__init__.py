@@ -1,7 +1,5 @@
 """Clean monolingual corpora with data cards from sources, one language or many: ``xling corpus mono``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from xling.core.commands.runner import Phase

@@ -5,8 +5,6 @@
 the input is divided into parts and ranges.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from dataclasses import asdict, dataclass, field, fields
@@ -39,7 +37,6 @@ class Scope:
 
     Attributes:
         first_part: number of the first; they follow each other.
-        num_parts: how many.
         first_range: number of the first range of keys among those of all scopes.
         num_ranges: ranges of keys, so that one range of all these parts fits into memory.
     """
@@ -108,14 +105,12 @@ class Build:
     """A build of one language, or of a crawl in many.
 
     Attributes:
-        cfg: its settings.
         is_crawl: whether several languages are built.
         langs: the languages in the settings; none for ``lang=all``.
         root: folder that holds the folder of each language.
         out: folder that is published: the corpus, or the overview of a crawl.
         uris: the sources, the default ones when none is given.
         content: settings that determine the output, with digests of the files that they name; JSON-ready.
-        workspace: its intermediate parts.
         context: what the sources need besides their URIs.
         before_dedup: the stages ahead of paragraph deduplication.
         after_dedup: the stages behind it.

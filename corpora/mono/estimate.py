@@ -8,8 +8,6 @@ Seconds, bytes and memory are rates of builds on real pages (``docs/results.d/co
 asked for, so the phases after identification cost less in truth, unless ``lang=all``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 
@@ -77,10 +75,8 @@ class Cost:
     """Estimated cost of a phase, all parts together, but memory.
 
     Attributes:
-        phase: its name.
         parts: independent jobs.
         core_hours: processor time.
-        read_gb: gigabytes read.
         written_gb: gigabytes written, the intermediate ones included.
         memory_mb: of one process.
     """

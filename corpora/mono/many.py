@@ -6,8 +6,6 @@ languages at once, so that an array holds the parts of all. ``overview`` publish
 routed documents are kept, so that another language can be built without reading the input again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import html
 import shutil
@@ -192,7 +190,6 @@ def publish_overview(build: Build, ledgers: dict[str, dict[str, Any]], missing_l
     """Publish the overview page of a crawl: one row a language, with links to their cards.
 
     Args:
-        build: the crawl.
         ledgers: language -> JSON of its ledger, of languages of which nothing is left, too.
         missing_langs: languages in the settings that no document is in.
     """
@@ -302,7 +299,6 @@ def _quotes(sentences: dict[str, str], rows: list[dict[str, Any]]) -> str:
 def _body(
     rows: list[dict[str, Any]], routed: dict[str, Any], sentences: dict[str, str], lead: str, losses: str
 ) -> Iterator[str]:
-    """Yield the page, section by section."""
     nonempty = [row for row in rows if row["kept_documents"]]
     empty = [row for row in rows if not row["kept_documents"]]
     steps = [

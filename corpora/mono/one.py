@@ -17,8 +17,6 @@ Phases, with a barrier between them:
 Every part is complete or absent, so that a killed run resumes and ends in the same bytes.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace

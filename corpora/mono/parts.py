@@ -1,7 +1,5 @@
 """Phases of a build on single parts: read, compare paragraphs, filter, finish; each is atomic and repeatable."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import lzma

@@ -1,7 +1,5 @@
 """How a build is planned: list the shards, group them into parts and ranges, and say what will be downloaded."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable
@@ -165,7 +163,6 @@ def save_new_plan(build: Build, stages: Iterable[Stage], aloud: bool = True) -> 
     """List the input, save the plan in the workspace and return it.
 
     Args:
-        build: whose plan it is.
         stages: of which one may identify languages; it must know those of the build.
         aloud: whether the plan is written on standard error.
 

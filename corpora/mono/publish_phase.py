@@ -1,7 +1,5 @@
 """The last phase of a build: link the shards, add up the ledgers, and publish with a card."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterable

@@ -9,8 +9,6 @@ a language is read without the others. The published folder has an index of the 
     OUT/routed/stats.json                what was read, dropped and lost, and the declared and the found languages
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -135,12 +133,11 @@ def publish_routed(build: Build) -> None:
         stats = {"sources": build.plan.sources, "inputs": inputs, "ledger": ledger_to_json(ledger)}
         write_json(publication.path / STATS, stats | {"counters": counters.to_json()})
         publication.counts |= {
-            "documents": {lang: _total(parts, "documents") for lang, parts in sorted(index.items())}
+            "documents": {
+                lang: sum(part["documents"] for part in parts.values())
+                for lang, parts in sorted(index.items())
+            }
         }
-
-
-def _total(parts: dict[str, dict[str, Any]], key: str) -> int:
-    return sum(part[key] for part in parts.values())
 
 
 def is_routed(build: Build) -> bool:

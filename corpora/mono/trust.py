@@ -1,7 +1,5 @@
 """Trust in the language of a corpus, from its share of the crawl and the rates of its identification."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 The files are described in `xling.text.files.nway`, which reads them.
 """
 
-from __future__ import annotations
-
 import json
 from array import array
 from collections.abc import Iterator, Sequence

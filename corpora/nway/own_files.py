@@ -11,8 +11,6 @@ Three forms are read below the data folder, in any depth, plain or compressed:
 Files of a dev or test split are not read, so that they can be scored. A file without a counterpart is told.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import operator
@@ -56,7 +54,6 @@ def files_of(data: Path, output: Path | None = None) -> list[Path]:
     sentence pairs and shards.
 
     Args:
-        data: the folder.
         output: what is being written; what stands beside it is of the same pipeline.
     """
     ours = {path.parent.resolve() for path in data.rglob(manifest.FILE_NAME)}
@@ -78,7 +75,6 @@ def rows(data: Path, codes: Sequence[str], output: Path | None = None) -> Iterat
     """Yield the aligned texts of each set of files, by language.
 
     Args:
-        data: the folder.
         codes: the languages, by any usual code.
         output: as for `files_of`.
 
@@ -245,7 +241,6 @@ def split_held_out(
 
     Args:
         sides: aligned texts by language.
-        share: of the rows to hold out.
         held_before: what was held out of other sets.
     """
     before = {text for held in held_before if held for text in held[min(held)]}

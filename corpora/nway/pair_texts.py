@@ -4,8 +4,6 @@ The layout is described in `xling.text.files.pair_folder`; `xling vocab` and `xl
 The pairs of a language are in a fixed random order.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path

@@ -7,8 +7,6 @@ and test rows of ``nli``, not the test words of ``bli``. ``ntrex`` and ``tatoeba
 named; the retrieval scores of such an encoder on them are then meaningless.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,8 +56,6 @@ def read(
     """Yield the rows of the named sources below ``data``; a source whose folder is missing has none.
 
     Args:
-        data: the folder.
-        names: of sources.
         langs: codes of the only languages to read; all without them.
         output: what is being written, which is not read.
 
@@ -132,11 +128,15 @@ def _seed(data: Path) -> Iterator[Rows]:
         yield Rows("seed", {label(code): [line or None for line in _lines(p)] for code, p in files.items()})
 
 
-def _multi30k(data: Path) -> Iterator[Rows]:
-    """Read ``multi30k/train.<lang>.gz``, line-aligned."""
-    files = {path.name.split(".")[1]: path for path in sorted(data.glob("multi30k/train.*"))}
-    if len(files) > 1:
-        yield Rows("multi30k", {label(code): [*_lines(path)] for code, path in files.items()})
+def _by_language(name: str, pattern: str) -> Callable[[Path], Iterator[Rows]]:
+    """Return a reader of line-aligned files whose names have the language between their first two dots."""
+
+    def read_aligned(data: Path) -> Iterator[Rows]:
+        files = {path.name.split(".")[1]: path for path in sorted(data.glob(pattern))}
+        if len(files) > 1:
+            yield Rows(name, {label(code): [*_lines(path)] for code, path in files.items()})
+
+    return read_aligned
 
 
 def _pairs(folder: str, splits: str) -> Callable[[Path], Iterator[Rows]]:
@@ -249,13 +249,6 @@ def _udhr(data: Path) -> Iterator[Rows]:
         yield Rows("udhr", texts)
 
 
-def _ntrex(data: Path) -> Iterator[Rows]:
-    """Read ``ntrex/ntrex.<code>.txt``, line-aligned."""
-    files = {path.name.split(".")[1]: path for path in sorted(data.glob("ntrex/ntrex.*.txt"))}
-    if len(files) > 1:
-        yield Rows("ntrex", {label(code): [*_lines(path)] for code, path in files.items()})
-
-
 def _tatoeba(data: Path) -> Iterator[Rows]:
     """Read ``tatoeba/<code>-eng.{<code>,eng}``, line-aligned."""
     for path in sorted(data.glob("tatoeba/*-eng.eng")):
@@ -267,7 +260,7 @@ def _tatoeba(data: Path) -> Iterator[Rows]:
 for _name, _source in {
     "bible": Source(("bible/*.tsv*", "bible_nt/*.tsv*"), _bible),
     "seed": Source(("seed/*.txt*",), _seed),
-    "multi30k": Source(("multi30k/train.*",), _multi30k),
+    "multi30k": Source(("multi30k/train.*",), _by_language("multi30k", "multi30k/train.*")),
     "mafand": Source(("mafand/*-*.*",), _pairs("mafand", "train|dev")),
     "nli": Source(("nli/train.*.tsv*",), _nli),
     "indian": Source(("indian/*-*.*",), _pairs("indian", "dev|devtest|dict")),
@@ -276,7 +269,7 @@ for _name, _source in {
     "para_extra": Source(("para_extra/*.*",), _para_extra),
     "po": Source(("po/*.*.tsv*",), _po),
     "udhr": Source(("udhr/*.txt",), _udhr),
-    "ntrex": Source(("ntrex/ntrex.*.txt",), _ntrex),
+    "ntrex": Source(("ntrex/ntrex.*.txt",), _by_language("ntrex", "ntrex/ntrex.*.txt")),
     "tatoeba": Source(("tatoeba/*-eng.*",), _tatoeba),
 }.items():
     SOURCES.add(_name, _source)

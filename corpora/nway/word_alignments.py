@@ -4,8 +4,6 @@ The file is described in `xling.text.files.word_alignments`, which reads it. Scr
 likely words by a unigram language model of their characters (Kudo 2018, Subword regularization, section 3.2).
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Collection, Iterator, Sequence

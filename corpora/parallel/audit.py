@@ -1,7 +1,5 @@
 """The audit of a corpus: the share of synthetic noise in its own pairs that its filters drop or put right."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import polars as pl

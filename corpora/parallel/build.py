@@ -5,8 +5,6 @@ filters of the whole corpus, splits it into train, dev and test and publishes Pa
 ``read`` is complete or absent, so that a killed run goes on and ends in the same bytes.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Chains of pair filters: a recipe of names and settings, run batch by batch with every loss counted."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

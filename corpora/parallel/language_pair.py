@@ -1,7 +1,5 @@
 """Settings that every stage over a pair of languages shares."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, ClassVar
 

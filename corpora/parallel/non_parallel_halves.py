@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xling.array_types import Int64
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.languages import split_pair
@@ -23,9 +23,6 @@ from xling.core.output import manifest
 from xling.core.sampling import rng
 from xling.core.settings.codes import Pair
 from xling.text.files import corpus_reader
-
-if TYPE_CHECKING:
-    from jaxtyping import Int64
 
 STAGE = "corpus halves"
 

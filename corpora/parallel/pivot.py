@@ -4,8 +4,6 @@ Sentences of the shared language are compared as they are written, but for space
 where it came from and under which licence.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -6,12 +6,13 @@ import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 
+from xling.array_types import Shaped
 from xling.core.errors import UserError
 from xling.core.output.command_result import Answer
 from xling.core.output.manifest import publish
@@ -30,9 +31,6 @@ from xling.corpora.parallel.settings import STAGE_NAME, Build
 from xling.corpora.parallel.sources import READ_REASONS, READ_STAGE
 from xling.text.document import Ledger
 from xling.text.pairs import SCHEMA
-
-if TYPE_CHECKING:
-    from jaxtyping import Shaped
 
 SPLITS = ("train", "dev", "test")
 SPLIT, CORPUS = "split", "corpus"

@@ -1,7 +1,5 @@
 """The phase ``read``: pairs of one source through the filters that see a batch at a time."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -88,7 +86,8 @@ def run_read(build: Build, index: int) -> None:
             file.close()
         write_json(folder / LEDGER, ledger_to_json(ledger))
         write_json(folder / COUNTERS, counters.to_json())
-        write_json(folder / INPUTS, {"sources": _source_facts(sources), "digests": inputs_of(build, index)})
+        facts = [{"uri": source.uri, "licence": source.licence} for source in sources]
+        write_json(folder / INPUTS, {"sources": facts, "digests": inputs_of(build, index)})
 
 
 def keys_of(kept: pl.DataFrame, chain: Chain) -> pl.DataFrame:
@@ -128,7 +127,3 @@ def scores_of(pairs: pl.DataFrame, context: Context) -> pl.Series | None:
     vectors = context.embed(pairs)
     norms = np.linalg.norm(vectors, axis=2).prod(axis=1)
     return pl.Series(vectors.prod(axis=1).sum(axis=1) / np.maximum(norms, 1e-9))
-
-
-def _source_facts(sources: list[PairSource]) -> list[dict[str, str]]:
-    return [{"uri": source.uri, "licence": source.licence} for source in sources]

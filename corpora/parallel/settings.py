@@ -1,7 +1,5 @@
 """Settings of one parallel corpus."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -102,12 +100,9 @@ class Build:
     """One build, resolved once from its settings: what its phases are handed instead of the settings.
 
     Attributes:
-        cfg: the settings.
-        out: folder that is published.
         langs: the two languages in our own codes.
         uris: the sources, the default one when none is given.
         content: settings that determine the corpus, with digests of the files that they name; JSON-ready.
-        workspace: the intermediate parts.
         parts: folders of the phase ``read``, one a URI.
         chain: the filters; it has learned nothing yet.
         context: languages, folders and addresses that the sources need.

@@ -1,7 +1,5 @@
 """``cc:CC-MAIN-YYYY-WW``: WET files of one Common Crawl dump over HTTPS, from a mirror or a folder."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import islice

@@ -1,7 +1,5 @@
 """``cc100:``: the published CC-100 file of the language, over HTTPS, from a mirror or from a directory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``cc-index:CC-MAIN-YYYY-WW[,...]``: the pages of a language in whole dumps of Common Crawl, by its columnar index."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json

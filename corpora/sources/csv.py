@@ -1,7 +1,5 @@
 """Sources ``csv:GLOB[#COLUMN]`` and ``tsv:GLOB[#COLUMN]``: a document in one cell of each row, plain or compressed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 

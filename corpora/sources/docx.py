@@ -1,7 +1,5 @@
 """Source ``docx:GLOB``: Word documents."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Source ``eaf:GLOB[#TIER]``: transcriptions of ELAN."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Source ``epub:GLOB``: electronic books."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -5,8 +5,6 @@ Documented names fill in the rest by the language: ``hf:wikipedia``, ``hf:mc4``,
 loaded; for MADLAD-400 and OSCAR the data files behind the script are read instead.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

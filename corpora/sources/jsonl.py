@@ -1,7 +1,5 @@
 """Source ``jsonl:GLOB[#FIELD]``: one JSON object per line with a ``text`` or the named field, plain or compressed."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import re

@@ -1,7 +1,5 @@
 """Source ``lines:GLOB``: one document per line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from xling.corpora.sources.source import SOURCES, LocalFiles, Shard

@@ -1,7 +1,5 @@
 """Source ``odt:GLOB``: OpenDocument texts, as LibreOffice writes them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

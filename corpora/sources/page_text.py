@@ -5,8 +5,6 @@ under 300 characters of main content; one of them had 16,000 characters of news 
 as WET text is read: it judges all visible lines. Of these it takes paragraphs alone, so that menus stay out.
 """
 
-from __future__ import annotations
-
 from xling.corpora.sources.source import Context, paragraphs
 from xling.corpora.sources.webpage import text_of
 from xling.corpora.stages.filters import is_ended
@@ -24,7 +22,6 @@ def page_text(html: str, context: Context, ledger: Ledger) -> tuple[str, str]:
     """Return the text of a page, a paragraph a line, and "", or "" and a reason of `webpage.REASONS`.
 
     Args:
-        html: the page.
         context: ``extract`` and ``min_main``.
         ledger: counts the pages whose main content was too short and whose other paragraphs were not.
     """

@@ -1,7 +1,5 @@
 """``parquet:GLOB[#COLUMN]``: Parquet files with a ``text`` or the named column, such as a corpus that xling made."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from xling.core.errors import UserError

@@ -6,8 +6,6 @@ a reason. References: ISO 28500:2017 (WARC 1.1), section 4; the drafts 0.17 and 
 way.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 were identified as: after a change of the model of identification the sources need not be read again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path

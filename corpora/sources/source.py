@@ -4,8 +4,6 @@ The scheme of the URI selects the source: ``wet:crawl/*.wet.gz``, ``wiki:sw.xml.
 A damaged record, a truncated file or a wrong charset is counted in the ledger, never fatal and never silent.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

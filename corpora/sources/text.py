@@ -1,7 +1,5 @@
 """Source ``text:GLOB``: one paragraph per line, a blank line between documents."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Source ``toyworld``: synthetic documents of `xling.corpora.toyworld`; ``toyworld:NUM`` sets their number."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from xling.core.errors import UserError, unknown

@@ -5,8 +5,6 @@ element, options of lists. So long pages are processed in a helper process, whic
 without harm.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import math
@@ -50,7 +48,6 @@ def text_of(html: str, main: bool) -> tuple[str, str]:
     """Return the text of a page and "", or "" and one of `REASONS`.
 
     Args:
-        html: the page.
         main: the main content alone, without navigation and footers.
     """
     if len(html) <= SMALL_CHARS:

@@ -1,7 +1,5 @@
 """``wet:GLOB``: Common Crawl's extracted plain text (WET files), local."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from xling.corpora.sources.records import DROPPED, KEPT, Record, is_wanted, records

@@ -1,7 +1,5 @@
 """Base of sources whose files are written by programs for people: a damaged file costs itself and no other."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``wiki:PATH``: articles of a MediaWiki XML dump; ``wiki:`` alone: the language's own dump over HTTPS."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import urllib.parse

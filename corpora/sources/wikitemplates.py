@@ -4,8 +4,6 @@ Templates are not expanded. Those of the commonest kinds are imitated here, unde
 Sources: the templates' own documentation on en, fr, de, ru, ja and zh.wikipedia.org.
 """
 
-from __future__ import annotations
-
 import ast
 import operator
 import re
@@ -74,8 +72,6 @@ def text_of(name: str, arguments: Arguments, page: Page) -> str | None:
 
     Args:
         name: in lower case with spaces.
-        arguments: what it is given.
-        page: where it stands.
     """
     if name in _CONSTANTS:
         return _CONSTANTS[name]
@@ -145,7 +141,6 @@ _QUOTE_MARKS = {
 
 
 def _quoted(arguments: Arguments, page: Page) -> str:
-    """A quotation within a sentence."""
     text = arguments.first_of("text", "zitat")
     opening, closing = _QUOTE_MARKS.get(page.lang, ("“", "”"))
     return f"{opening}{text}{closing}" if text else ""

@@ -101,7 +101,6 @@ def clean(
     """Return the running text of an article, one paragraph per line.
 
     Args:
-        wikitext: source of a page.
         names: how the wiki calls files and categories.
         page: language of the wiki and date of the page; text in variants is read in that language's script.
         dropped: counts by name the templates that were removed from within a sentence.
@@ -219,12 +218,7 @@ def _close_unmatched(stack: list[_OpenBracket]) -> None:
 
 
 class _Renderer:
-    """Renders what brackets hold.
-
-    Args:
-        names: how the wiki calls files and categories.
-        page: where the brackets stand.
-    """
+    """Renders what brackets hold."""
 
     def __init__(self, names: NamespaceNames, page: Page) -> None:
         self.names, self.page = names, page
@@ -392,8 +386,6 @@ def local_text(name: str, arguments: Arguments, lang: str) -> str | None:
 
     Args:
         name: in lower case with spaces.
-        arguments: what it is given.
-        lang: of the wiki.
     """
     if show := _OF_LANGS.get(lang, {}).get(name) or _OF_ALL.get(name):
         return show(arguments)

@@ -1,7 +1,5 @@
 """Source ``xlsx:GLOB[#COLUMN]``: a document in one cell of each row of a spreadsheet (.xlsx, .xlsb, .xls, .ods)."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator

@@ -8,8 +8,6 @@ stage that only drops implements `Stage.judge`; one that changes text or cuts pa
 Barriers (`paragraphs`, `near_duplicates`, `perplexity.fit_cutoffs`) are functions over the files of all shards.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -27,13 +25,8 @@ class Example:
 
     Attributes:
         reason: why the document, or a part of it, is dropped; "" if all of it is kept.
-        text: text of the document.
-        url: URL of the document.
-        lang: language of the document.
-        meta: metadata of the document.
         settings: settings of the stage; a value that names one of ``files`` is replaced by its path.
         files: name -> content of files that the settings name.
-        form: form of the document.
     """
 
     reason: str
@@ -122,8 +115,6 @@ def configured(names: Iterable[str], lang: str, settings: Mapping[str, Mapping[s
     """Return the streaming stages called ``names`` with their settings; ``lang`` fills ``lang`` or ``langs``.
 
     Args:
-        names: of stages, in order.
-        lang: language of the corpus.
         settings: stage name -> the settings that are not its defaults.
 
     Raises:

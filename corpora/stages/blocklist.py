@@ -5,8 +5,6 @@ user, with one entry a line; ``#`` starts a comment. The UT1 lists of Toulouse u
 fit as they are. No list of words is built in: what is adult or spam differs between languages and users.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cache

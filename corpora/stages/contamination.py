@@ -155,7 +155,6 @@ def texts_of(path: Path) -> Iterator[str]:
 
 
 def _string_values(value: Any) -> Iterator[str]:
-    """Yield every string inside a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

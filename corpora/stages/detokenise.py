@@ -1,7 +1,5 @@
 """Stage that puts text together again that another program has tokenised."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -13,11 +13,12 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xling.array_types import Bool, Float64, Int64
 from xling.core import languages
 from xling.core.errors import UserError, unknown
 from xling.corpora.builtin.limits import LIMITS_OF_LINE, NUMERIC_LIMITS, Limits, limits_of
@@ -25,9 +26,6 @@ from xling.corpora.stages import STREAMING, Stage, Verdict
 from xling.text.document import LONE, Document
 from xling.text.long_texts import CLOSING, SENTENCE_ENDS
 from xling.text.words.units import CountedUnits, count_units, hash_powers, hash_runs
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float64, Int64
 
 _SENTENCE_ENDS = tuple(SENTENCE_ENDS + ":;؛：；")
 _ELLIPSES = ("…", "...", "‥", "……")
@@ -113,7 +111,6 @@ class Filters(Stage):
         return self._by_lang[key]
 
     def _given_for(self, lang: str) -> dict[str, float]:
-        """Return the changes that ``per_lang`` has for a language."""
         changes: dict[str, float] = {}
         for code, given in self.per_lang.items():
             if lang and languages.get(code) == languages.get(lang):

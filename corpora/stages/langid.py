@@ -1,7 +1,5 @@
 """Stage of language identification of documents and paragraphs, by `xling.corpora.langid` or a custom model."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -258,7 +256,6 @@ class LangId(Stage):
         """Return what may be expected of a language, None without rates or its share of the crawl.
 
         Args:
-            code: a language.
             prior: shares that were estimated, where the settings give none.
         """
         base = code.partition("_")[0]

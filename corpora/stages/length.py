@@ -1,7 +1,5 @@
 """Stage that drops documents too short to keep, by the measure CCNet uses before deduplication."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Stage that cuts menus, headers, footers and other boilerplate out of web pages, line by line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache

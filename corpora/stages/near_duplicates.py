@@ -26,7 +26,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, ClassVar, Literal
+from typing import BinaryIO, ClassVar, Literal
 
 import numpy as np
 import polars as pl
@@ -34,6 +34,7 @@ import xxhash
 from numpy.typing import NDArray
 from rensa import RMinHash
 
+from xling.array_types import Int64, UInt64
 from xling.core.errors import UserError
 from xling.corpora.common.disk_sort import (
     HALF_BITS,
@@ -55,9 +56,6 @@ from xling.corpora.common.slices import (
 from xling.corpora.stages import Stage
 from xling.text.document import Document, Ledger
 from xling.text.words.units import count_units, hash_runs
-
-if TYPE_CHECKING:
-    from jaxtyping import Int64, UInt64
 
 STAGE = "near_dedup"
 REASONS = {
@@ -125,7 +123,6 @@ def sketch_shard(docs: Iterable[Document], out: Path, cfg: NearDedup, num_ranges
         docs: the shard, in the order in which `drop_near_duplicates` will see it again. Memory is one band of all of
             them, or all bands of some 400,000.
         out: folder; it appears complete or not at all. Documents without any word are in no band.
-        cfg: settings.
         num_ranges: ranges of hashes; `find_pairs` holds one range of a band of all shards in memory.
     """
     temporary = out.with_name(out.name + ".tmp")
@@ -306,7 +303,6 @@ def shingle_shard(
         sketches: what `sketch_shard` wrote for all shards.
         ends: the documents of pairs that `find_pairs` wrote.
         out: Parquet file. Written whole or not at all.
-        cfg: settings.
     """
     first = first_documents(sketches)[shard]
     wanted = set(read_slices(ends, shard).tolist())
@@ -338,7 +334,6 @@ def choose_dropped(
         sketches: what `sketch_shard` wrote, in the order of the shards.
         out: file of `xling.corpora.common.slices`: for each document of a cluster its position in the shard. The
             upper half has the size of its cluster, 0 to drop it, or 1 to drop it since an earlier corpus has it.
-        cfg: settings.
         shingle_files: what `shingle_shard` wrote; needed if ``min_jaccard`` is set.
         memory_mb: limit of memory; pairs that do not fit are sorted on disk beside ``out``.
         num_earlier: of the first shards, which are those of earlier corpora; a document of theirs always stays.
@@ -413,7 +408,6 @@ def _are_near(
 def _reach_similarity(
     batch: list[tuple[int, int]], all_shingles: pl.LazyFrame, min_jaccard: float
 ) -> Iterator[bool]:
-    """Yield for each pair whether its shingles are similar enough."""
     needed = pl.Series(sorted(set(itertools.chain.from_iterable(batch))), dtype=pl.UInt64)
     documents = all_shingles.filter(pl.col("node").is_in(needed.implode())).collect()
     flat = documents["shingles"].explode().to_numpy()

@@ -22,19 +22,17 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xling.array_types import Bool, UInt64
 from xling.core.errors import UserError
 from xling.corpora.common.slices import read_slices, write_slices
 from xling.corpora.stages import Stage, Verdict
 from xling.text.document import LONE, Document, Ledger
 from xling.text.normalize import for_dedup_batch
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, UInt64
 
 STAGE = "paragraph_dedup"
 REASONS = {
@@ -192,7 +190,6 @@ def find_duplicates(shard_dirs: Sequence[Path], range_number: int, num_ranges: i
 
     Args:
         shard_dirs: what `hash_shard` wrote for each shard, in the order of the shards.
-        range_number: which range.
         num_ranges: as given to `hash_shard`.
         out: file of `xling.corpora.common.slices`. Memory is four times the keys of the range.
     """

@@ -4,8 +4,6 @@ CCNet (Wenzek et al. 2020, section 3.3) cuts at the percentiles 30 and 60 of a r
 cut-offs `fit_cutoffs` takes the percentiles of the corpus itself: score every shard, fit, then split.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Stage that masks personal data: e-mail addresses, telephone numbers, IP addresses; counts go to the document."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from dataclasses import dataclass

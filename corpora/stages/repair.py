@@ -1,7 +1,5 @@
 """Stage of Unicode repair: one normal form, no control characters, text read in a wrong encoding put right."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -81,7 +79,8 @@ class Repair(Stage):
         lone = [doc for doc in docs if doc.form == LONE and "\n" not in doc.text and not doc.text.isascii()]
         texts = [doc.text for doc in lone]
         mended = dict[int, str]()
-        if len(lone) > 1 and self._is_of_one_language() and any(map(self._code_pages.is_suspect, texts)):
+        is_of_one_language = len(lone) > 1 and len(self._code_pages.langs) == 1
+        if is_of_one_language and any(map(self._code_pages.is_suspect, texts)):
             reread = self._code_pages.mend(texts)
             mended = {
                 id(doc): new
@@ -94,9 +93,6 @@ class Repair(Stage):
                 continue
             verdict = self.edit(replace(doc, text=mended[id(doc)]))
             yield replace(verdict, notes={**verdict.notes, "repaired_unicode": 1})
-
-    def _is_of_one_language(self) -> bool:
-        return len(self._code_pages.langs) == 1
 
     def edit(self, doc: Document) -> Verdict:
         """Repair a document; the ledger notes how many had more wrong than their spaces."""

@@ -5,8 +5,6 @@ dictionaries, NER-tagged sentences and NLI pairs with known truth, in any amount
 ``docs/toyworld.md`` says what it is good for and what it is not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.resources import files

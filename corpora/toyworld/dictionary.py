@@ -1,7 +1,5 @@
 """Bilingual dictionaries from the lexicons: pairs of single words."""
 
-from __future__ import annotations
-
 from xling.core.errors import unknown
 from xling.corpora.toyworld.grammar import LANGS
 from xling.corpora.toyworld.lexicon import WORLD, load

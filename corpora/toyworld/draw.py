@@ -1,7 +1,5 @@
 """Counter-based randomness: a stream that depends on its key alone, never on what was drawn elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from hashlib import blake2b
 from typing import TypeVar

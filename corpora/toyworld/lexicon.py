@@ -1,7 +1,5 @@
 """The lexicons: tab-separated files of sections, one file a language and one for the world itself."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib.resources import files
 

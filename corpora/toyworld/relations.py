@@ -8,8 +8,6 @@ The hypothesis is drawn first, then a label, then a premise that stands in that 
 hypothesis admits every label, so the hypothesis alone says nothing about the label.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -30,7 +28,6 @@ def _time_kind(time: str) -> str:
 
 
 def _entails_things(special: Things, general: Things) -> bool:
-    """Return whether having ``special`` is a case of having ``general``."""
     noun = special.noun == general.noun or WORLD["noun"][special.noun]["hypernym"] == general.noun
     adjective = general.adjective in ("", special.adjective)
     # "a car" is said of at least one car.

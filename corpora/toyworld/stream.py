@@ -1,7 +1,5 @@
 """Endless, seeded streams of everything the toy world yields; item i depends on (seed, split, i) alone."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from xling.corpora.toyworld.draw import Draw, digest

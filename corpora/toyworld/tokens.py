@@ -1,7 +1,5 @@
 """Tokens of a rendered sentence, and how phrases are put together."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import NamedTuple

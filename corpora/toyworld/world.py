@@ -1,7 +1,5 @@
 """Sampling of meanings: who does what, and documents in which the same people and places recur."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

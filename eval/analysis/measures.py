@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int64
+from xling.array_types import Float, Int64
 
 RIDGE = 1.0
 NUM_BINS = 10
@@ -46,9 +44,7 @@ def probe(
     """Predict classes with a linear probe: ridge regression of one-hot labels on standardised vectors.
 
     Args:
-        train: training vectors.
         labels: their classes, from 0.
-        test: vectors to classify.
     """
     mean, scale = train.mean(axis=0), train.std(axis=0) + 1e-6
     x = np.hstack([(train - mean) / scale, np.ones((len(train), 1))])
@@ -65,7 +61,6 @@ def classifier(
     """Fit a logistic regression on standardised vectors; return a function that gives the probabilities of classes.
 
     Args:
-        train: training vectors.
         labels: their classes, from 0; each has to occur.
     """
     from sklearn.linear_model import LogisticRegression
@@ -90,12 +85,7 @@ def calibration_error(
 
 
 def control_labels(texts: Sequence[str], classes: Int64[np.ndarray, " rows"]) -> Int64[np.ndarray, " texts"]:
-    """Draw a class for each text by its hash, as frequently as it occurs: a control task (Hewitt and Liang 2019).
-
-    Args:
-        texts: what is hashed.
-        classes: the classes drawn from.
-    """
+    """Draw a class for each text by its hash, as frequently as it occurs: a control task (Hewitt and Liang 2019)."""
     hashes = [int(hashlib.sha256(text.encode()).hexdigest()[:8], 16) for text in texts]
     places = np.array(hashes, dtype=np.int64) * len(classes) // (1 << 32)
     drawn: Int64[np.ndarray, " texts"] = np.sort(classes)[places]
@@ -106,7 +96,6 @@ def language_identity(vectors: Mapping[str, Float[np.ndarray, "rows dim"]], cent
     """Return the share of texts whose language a linear probe predicts, trained on every second text.
 
     Args:
-        vectors: language -> vectors of its texts.
         centred: whether each language's mean, of the texts learned from, is taken off first.
     """
     langs = sorted(vectors)
@@ -136,12 +125,7 @@ def jaccard(first: set[int], second: set[int]) -> float:
 def held_out_predictions(
     predictors: Float[np.ndarray, "langs features"], scores: Float[np.ndarray, " langs"]
 ) -> Float[np.ndarray, " langs"]:
-    """Predict each language's score by a linear regression on the other languages.
-
-    Args:
-        predictors: one row a language.
-        scores: what is predicted.
-    """
+    """Predict each language's score by a linear regression on the other languages."""
     predicted = np.zeros(len(scores))
     for left_out in range(len(scores)):
         rest = np.arange(len(scores)) != left_out

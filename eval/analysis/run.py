@@ -3,8 +3,6 @@
 ``xling analyse``.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -361,7 +359,6 @@ def _two_table(rows: Sequence[Row]) -> Table:
 
 
 def _best_layer_value(rows: Sequence[Row], lang: str, measure: str) -> float | None:
-    """Return the highest value of any layer of the model."""
     return max((r[5] for r in rows if (r[0], r[3], r[4]) == (SYSTEMS[0], lang, measure)), default=None)
 
 

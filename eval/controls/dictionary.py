@@ -12,8 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from xling.array_types import Float32
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.eval.controls.majority_ngrams import NgramControl
@@ -23,10 +26,6 @@ from xling.text.files.dictionary import read_dictionary
 from xling.text.pairs import word_spans
 from xling.text.words.features import is_unspaced
 from xling.text.words.word_forms import copy_capitals, dictionary_key
-
-if TYPE_CHECKING:
-    import numpy as np
-    from jaxtyping import Float32
 
 MAX_ENTRY_WORDS = 8
 """Characters of the longest entry that is looked for in a text without spaces."""

@@ -9,20 +9,18 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xxhash
 
+from xling.array_types import Float32
 from xling.core.errors import UserError
 from xling.eval.kinds.base import Kind
 from xling.eval.kinds.character_ngrams import character_grams
 from xling.eval.rows.suite import Example, Suite
 from xling.eval.systems import FitConfig
 from xling.transfer.encode import PROBABILITIES_FIELD, has_probabilities, target_shares
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32
 
 NUM_BUCKETS = 1 << 18
 EMBED_DIM = 1024
@@ -86,7 +84,6 @@ class NgramControl:
         return [(_classifier(features, names) if names else None, _tagger(train, tags) if tags else None)]
 
     def _training_data(self, suite: Suite, rows: Sequence[Example]) -> tuple[Sequence[Any], ...]:
-        """Return features, class and tags of every row."""
         if type(suite.shape).class_and_tags is Kind.class_and_tags:
             raise _no_answer(self.name, suite)
         return tuple(zip(*map(suite.shape.class_and_tags, rows), strict=True)) or ((), (), ())

@@ -15,15 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
+import numpy as np
+
+from xling.array_types import Float32, Int64
 from xling.core.errors import UserError
 from xling.core.registry import Registry
 from xling.eval.kinds.nearest_neighbours import Distance
-
-if TYPE_CHECKING:
-    import numpy as np
-    from jaxtyping import Float32, Int64
 
 Translate = Callable[[Sequence[str]], list[str]]
 Match = Callable[
@@ -58,10 +57,8 @@ class VectorQuestion:
     """Inputs for an answer from vectors.
 
     Attributes:
-        rows: rows to answer.
         langs: languages of the two sides.
         embed: (texts, language) -> float32 (num_texts, dim).
-        distance: how vectors are compared.
         training: the training rows of the same languages, read on demand.
         is_control: a system that may not have learned anything.
         match: (texts, texts of the other side, candidates (num_texts, depth)) -> what their words add to the scores
@@ -81,7 +78,6 @@ class Kind:
     """A kind of suite, one instance in `KINDS`.
 
     Attributes:
-        name: registry name.
         fields: field of a row -> ``str``, or ``tuple`` for a list of texts.
         label: description of a label.
         label_type: ``str`` or ``int``, or ``tuple`` for a list of texts.

@@ -1,7 +1,5 @@
 """Words with their translations, to be identified among all target words of the dictionaries."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Character n-grams, from which the control ``ngram`` learns."""
 
-from __future__ import annotations
-
 
 def character_grams(text: str, longest: int = 5) -> list[str]:
     """Return character n-grams of every word with its borders, lower-cased."""

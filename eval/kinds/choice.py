@@ -1,7 +1,5 @@
 """Premises with alternatives, one of which is more plausible."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 

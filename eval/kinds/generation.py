@@ -1,7 +1,5 @@
 """Texts with reference texts to be generated from them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 

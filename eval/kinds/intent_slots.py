@@ -1,7 +1,5 @@
 """Utterances with an intent and a slot tag for every word."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, ClassVar
 

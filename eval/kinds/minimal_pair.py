@@ -1,7 +1,5 @@
 """Pairs of sentences that differ in one thing, which makes one of them right and the other wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Two texts with some translations of each other's sentences, to be identified with a threshold."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Texts with their translations, to be translated by a model without fine-tuning."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

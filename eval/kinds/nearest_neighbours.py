@@ -9,15 +9,13 @@ fitted on the training split as in LASER's BUCC task and never on the scored one
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from xling.array_types import Float32, Int64
 from xling.core.errors import UserError, unknown
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Int64
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 Distance = Literal["cosine", "margin", "csls"]
@@ -39,11 +37,6 @@ def nearest_rows(
     src: Float32[np.ndarray, "src dim"], tgt: Float32[np.ndarray, "tgt dim"], distance: Distance = "cosine"
 ) -> Int64[np.ndarray, " src"]:
     """Return the row of ``tgt`` with the highest score for each row of ``src``; the first one on a tie.
-
-    Args:
-        src: float32 (num_src, dim).
-        tgt: float32 (num_tgt, dim).
-        distance: ``cosine``, ``margin`` or ``csls``.
 
     Returns:
         int64 (num_src,).

@@ -1,7 +1,5 @@
 """Pairs of texts with a class."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Questions and candidates of any languages in one pool: every question ranks the candidates."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 

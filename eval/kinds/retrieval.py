@@ -1,7 +1,5 @@
 """Sentences with their translations, to be identified among all translations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Pairs of sentences with a degree of similarity."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Questions whose answers are places in a passage."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Sentences with a tag for every word."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 

@@ -5,8 +5,6 @@ row is exposed if the corpus contains any of its passages. In suites whose rows 
 other, a row is also exposed through the row with the same id in another language.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -113,7 +111,6 @@ def run(cfg: ContaminationConfig) -> Answer:
 
 
 def _exposure_data(exposure: Exposure) -> dict[str, Any]:
-    """Convert an exposure to JSON values."""
     sides = {side: sorted(ids) for side, ids in exposure.sides.items() if ids}
     return {
         "rows": exposure.n,

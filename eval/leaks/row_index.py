@@ -1,7 +1,5 @@
 """Index of the rows of all suites with local data, to check corpora against: ``xling eval leaks``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files of a test set that a model was trained on, by the manifests of the outputs that it was made of."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from xling.array_types import Float64
 from xling.core.errors import UserError
 from xling.core.registry import Registry
 from xling.eval.rows.suite import Example
-
-if TYPE_CHECKING:
-    from jaxtyping import Float64
 
 Array: TypeAlias = npt.NDArray[np.float64]
 

@@ -7,16 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from xling.array_types import Float64
 from xling.core.errors import UserError
 from xling.eval.metrics.base import METRICS, Array, Metric, f1, mean, with_count
 from xling.eval.rows.suite import Example
-
-if TYPE_CHECKING:
-    from jaxtyping import Float64
 
 Span = tuple[str, int, int]
 TagRows = Sequence[Sequence[str | None]]

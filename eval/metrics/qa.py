@@ -14,16 +14,13 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xling.array_types import Float64
 from xling.core.errors import unknown
 from xling.eval.metrics.base import METRICS, Metric, mean, with_count
 from xling.eval.rows.suite import Example
-
-if TYPE_CHECKING:
-    from jaxtyping import Float64
 
 Normaliser = Callable[[str, str], str]
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy  # its parts are loaded when they are used
 
+from xling.array_types import Float64
 from xling.eval.metrics.base import METRICS, Metric, mean
 from xling.eval.rows.suite import Example
-
-if TYPE_CHECKING:
-    from jaxtyping import Float64
 
 
 def precision_of_ranking(

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from xling.array_types import Float64
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.corpora.stages.langid import identify
@@ -23,9 +24,6 @@ from xling.eval.metrics.ngrams import bleu_scores, chrf_scores, ter_scores
 from xling.eval.rows.suite import Example
 from xling.text.tokenizers.bleu_words import MECAB_TOKENIZERS, bleu_tokeniser
 from xling.text.words.units import combining_marks
-
-if TYPE_CHECKING:
-    from jaxtyping import Float64
 
 SPM_MODEL = "flores200sacrebleuspm"
 """File of sacreBLEU's SentencePiece model of FLORES-200, in the folder ``models`` of its own folder."""

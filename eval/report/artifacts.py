@@ -7,8 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from xling.array_types import Float64
 from xling.core.errors import UserError
 from xling.core.output import digests, manifest
 from xling.core.output.manifest import FILE_NAME, Manifest
@@ -20,10 +23,6 @@ from xling.eval.scores.score_file import CONTROLS, FORMAT, Average, Score
 from xling.eval.tables import score_table
 from xling.eval.tables.columns import Column, column_of
 from xling.text.files import corpus_reader
-
-if TYPE_CHECKING:
-    import numpy as np
-    from jaxtyping import Float64
 
 LOG_FILE = "log.jsonl"
 TEXT_STAGES = ("finetune mt", "umt", "finetune generate")

@@ -1,7 +1,5 @@
 """Rows with their errors: source, gold and the answers of two systems."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -26,7 +24,6 @@ def rows(systems: Sequence[System], max_rows: int) -> Section:
     Its first system beside its second, or beside the first control if there is one system.
 
     Args:
-        systems: with their answers.
         max_rows: rows a suite; 0 leaves the section out.
     """
     section = Section("Rows", INTRODUCTION)

@@ -11,8 +11,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
+
+from xling.array_types import Float64
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.progress import Progress
@@ -27,10 +29,6 @@ from xling.eval.scores.score_file import CONTROLS
 from xling.eval.scores.statistics import Comparison, PairedStatistics
 from xling.eval.tables.columns import averaged_in_publication
 
-if TYPE_CHECKING:
-    import numpy as np
-    from jaxtyping import Float64
-
 AVERAGE = "average"
 Key = tuple[str, ...]
 
@@ -40,7 +38,6 @@ class SystemAnswers:
     """Answers of one system to the rows of one language.
 
     Attributes:
-        metric: metric of the score.
         rows: identity of the rows, to check that two systems had the same.
         blocks: dependence between rows, see `xling.eval.scores.statistics.RowStatistics`.
         stats: row statistics (num_rows, num_stats).
@@ -69,9 +66,7 @@ class Test:
     """A test of one system against another.
 
     Attributes:
-        system: the tested system.
         baseline: the reference system.
-        suite: the suite.
         metric: its main metric.
         lang: a language, or `AVERAGE` over ``langs`` and seeds: those of the first table of a report.
         langs: languages of the average.

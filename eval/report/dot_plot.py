@@ -1,7 +1,5 @@
 """Plot of a suite's main metric by language and system."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

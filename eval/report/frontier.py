@@ -4,8 +4,6 @@ A model is on the Pareto front of a measure if no other one is at least as good 
 in one.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

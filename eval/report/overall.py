@@ -1,7 +1,5 @@
 """The first table of a report: every system on every suite, with intervals and significance."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from xling.eval.report.comparison import AVERAGE, Test
@@ -36,7 +34,6 @@ def overall(
 
     Args:
         scores: scores of any number of suites and systems.
-        interval_of: intervals of averages.
         tests: tests of averages; others are ignored.
         ranks: (suite, system) -> rank of its group.
     """

@@ -1,7 +1,5 @@
 """Sections of a report besides its score tables, each built from the runs' tables and pictures."""
 
-from __future__ import annotations
-
 import html
 import json
 import shlex
@@ -109,7 +107,6 @@ def transfer(scores: Sequence[Score]) -> Section:
 
 
 def _train_and_test_lang(score: Score) -> tuple[str, str]:
-    """Return the training language and the scored language."""
     if "-" in score.lang:
         try:
             return split_pair(score.lang)

@@ -5,8 +5,6 @@ script. All content comes from the outputs of stages: manifests, logs, scores an
 trained or predicted.
 """
 
-from __future__ import annotations
-
 import html
 import re
 import shlex
@@ -77,9 +75,7 @@ class Report:
     """The content of a report, independent of the format.
 
     Attributes:
-        title: heading.
-        note: a sentence under it.
-        warnings: warnings.
+        note: a sentence under the title.
         overall: every system on every suite; None without scores.
         findings: the result in sentences, most important first.
         tables: score tables, one per suite.

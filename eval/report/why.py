@@ -1,7 +1,5 @@
 """The section of a report on what a model shares between languages, from runs of ``xling analyse``."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

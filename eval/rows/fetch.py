@@ -1,7 +1,5 @@
 """Download of a suite's rows from the Hugging Face Hub into the data folder's ``rows/``: ``xling eval fetch``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

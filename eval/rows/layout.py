@@ -52,9 +52,6 @@ def own_remedy(setting: str, path: Path, lang: str, split: str) -> str:
 
     Args:
         setting: the one that names own files of this kind, or "".
-        path: of the file.
-        lang: its language.
-        split: of its rows.
     """
     if not setting:
         return f"move it away and write its rows as rows/SUITE/{lang}.{split}.jsonl, see docs/eval.md"

@@ -1,7 +1,5 @@
 """List of the suites, what each needs and which data are present: ``xling eval list``."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterable

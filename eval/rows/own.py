@@ -5,8 +5,6 @@ are read from the files and printed. The suite is a `xling.eval.rows.suite.Suite
 intervals and reports are the same. A run keeps its definition in ``own.yaml``, by which later commands find them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter
@@ -79,7 +77,6 @@ def with_own_suite(
 
     Args:
         cfg: settings; without own files they are returned as they are.
-        suite_setting: the setting that names a suite.
         split: the split of a file whose name tells none.
         known_labels: labels of the model, where there are no training rows.
 
@@ -146,7 +143,6 @@ def define(own: OwnFiles, source: str, split: str, known_labels: tuple[str, ...]
     """Return the suite of own files, and print how each was read and the labels in it.
 
     Args:
-        own: the settings.
         source: language of rows whose file does not tell it.
         split: split of rows whose file does not tell it.
         known_labels: labels of the model that is scored, in place of those of training rows.

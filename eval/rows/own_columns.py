@@ -1,7 +1,5 @@
 """Columns of files that users bring: which of them a row needs, and under which names files have them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -150,7 +148,6 @@ def check_unread(path: Path, cells: Mapping[str, Sequence[Any]]) -> None:
     """Raise UserError if a column that is not read says that rows are of several languages or splits.
 
     Args:
-        path: the file, for messages.
         cells: the cells of each column that is not read, by its name.
     """
     for name, column in cells.items():

@@ -1,7 +1,5 @@
 """Settings that name own labelled files in place of a suite, and which rows each of the files holds."""
 
-from __future__ import annotations
-
 import glob
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -212,7 +210,6 @@ def _words_of(path: Path) -> list[list[str]]:
 
 
 def _split_of(path: Path, default: str) -> str:
-    """Return the split that a name tells, else the default."""
     words = [SPLITS[word.lower()] for words in _words_of(path) for word in words if word.lower() in SPLITS]
     return words[-1] if words else default
 

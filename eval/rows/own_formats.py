@@ -5,8 +5,6 @@ delimiter that gives every line the same number of cells. What was recognised is
 printed. What cannot be told apart is an error that names file and line.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import re

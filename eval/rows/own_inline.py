@@ -1,7 +1,5 @@
 """Own files with a whole sentence on a line: words and their tags behind a tab, in lists, or joined (``word/TAG``)."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +27,6 @@ def sentences_by_line(path: Path, numbered: Lines) -> OwnTable | None:
     """Return the rows of a file with a sentence on a line; None if the file is another one.
 
     Args:
-        path: the file, for messages.
         numbered: number and text of all lines, with tabs between cells.
 
     Raises:

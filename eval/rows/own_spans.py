@@ -4,8 +4,6 @@ doccano: ``{"text": ..., "label": [[0, 5, "PER"]]}`` or ``"entities": [{"start_o
 ``"spans"`` and ``"ents"`` with ``start``, ``end`` and ``label``; Label Studio: ``annotations``, or JSON-MIN.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tables that users bring: any delimiter, with or without quotes and a header."""
 
-from __future__ import annotations
-
 import csv
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Rows with a placeholder in place of a text, such as ``NS`` of PAWS-X where a sentence was not translated."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

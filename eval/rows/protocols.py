@@ -5,8 +5,6 @@ Sources: zero-shot, translate-train, translate-test and translate-train-all: Con
 few-shot with fixed seeds: Zhao et al. 2021, A closer look at few-shot crosslingual transfer.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -115,12 +113,7 @@ def training_rows(
     """Return the training and dev rows of one model.
 
     Args:
-        suite: that will be scored.
-        protocol: how labels are carried over.
-        source: language with training rows.
         targets: languages that this model will be scored in; one for protocols with a model per target.
-        data: folder of the suites.
-        config: which rows.
         translate: for translate_train if no translated rows exist.
 
     Raises:

@@ -1,7 +1,5 @@
 """Readers of the file formats that suites come in; each yields (file, line number, example)."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections import Counter

@@ -4,8 +4,6 @@ They are read as JSON lines would be (`xling.eval.rows.own_formats`), with the s
 nor polars is imported here: whoever has such a table has imported them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

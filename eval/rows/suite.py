@@ -6,8 +6,6 @@ rows, SHA-256), which a file must have. Others are found by the suite's path pat
 own digest.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import json
@@ -433,9 +431,7 @@ def scored_split(suite: Suite, lang: str, data: Path, test_set: str = "") -> str
     """Return the split that is scored: test if available, else dev (tables say which).
 
     Args:
-        suite: whose rows are scored.
         lang: language or pair.
-        data: folder of the suites.
         test_set: one of the suite's several test sets; default: ``test``, else the first that is present.
 
     Raises:

@@ -1,7 +1,5 @@
 """Schemes of tags that mark spans: which one a file has, and its conversion to IOB2."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Words as the original files of WikiANN write them: ``en:Peter``, with the language before each word."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,10 +25,6 @@ def without_marks(sentences: Sequence[Sequence[str]], path: Path) -> list[tuple[
     """Remove the language from the words of sentences in which each word begins with the same one, and say so.
 
     A mark counts if it is before all words of a sentence of two words or more. Other sentences stay as they are.
-
-    Args:
-        sentences: words.
-        path: their file, for the message.
     """
     marks = [_mark_of(tokens) for tokens in sentences]
     known = {mark for mark, tokens in zip(marks, sentences, strict=True) if mark and len(tokens) > 1}

@@ -1,7 +1,5 @@
 """The suites of an evaluation that have rows, for pipelines that leave out what is missing."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

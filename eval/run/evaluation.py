@@ -8,21 +8,23 @@ The settings are resolved into a plan once (`xling.eval.run.plan`); the plan and
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from xling.array_types import Float32
 from xling.core import silence
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.settings.config import to_dict
 from xling.eval.kinds import nearest_neighbours
-from xling.eval.kinds.base import VectorQuestion
+from xling.eval.kinds.base import Match, VectorQuestion
 from xling.eval.kinds.nearest_neighbours import Vectors
 from xling.eval.leaks.training_files import warn_of_training_files
 from xling.eval.rows.own import OwnSuite, labels_of_model, with_own_suite, write_definition
@@ -30,33 +32,29 @@ from xling.eval.rows.protocols import (
     RowsConfig,
     TrainingRows,
     Translator,
+    rows_of_others,
     scored_rows,
     select,
     training_rows,
     training_suite,
 )
-from xling.eval.rows.suite import OWN_SUITES, Example, load, suites
+from xling.eval.rows.suite import OWN_SUITES, Example, Suite, data_digest, load, suites
 from xling.eval.run import unused
-from xling.eval.run.plan import EvalPlan, build_systems, check_checkpoint, expand, plan_evaluation, sides
+from xling.eval.run.plan import (
+    EvalPlan,
+    Target,
+    build_systems,
+    check_checkpoint,
+    expand,
+    plan_evaluation,
+    sides,
+)
 from xling.eval.run.settings import EvalConfig
 from xling.eval.scores import predictions
 from xling.eval.scores.predictions import Origin
 from xling.eval.scores.score_file import CONTROLS
-from xling.eval.systems import Backend, scores_of
+from xling.eval.systems import Backend, FitConfig, scores_of
 from xling.eval.tables.publish import publish_tables
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32
-
-
-import json
-from collections.abc import Iterator
-
-from xling.eval.kinds.base import Match
-from xling.eval.rows.protocols import rows_of_others
-from xling.eval.rows.suite import Suite, data_digest
-from xling.eval.run.plan import Target
-from xling.eval.systems import FitConfig
 
 
 def run(cfg: EvalConfig) -> Answer:
@@ -168,7 +166,6 @@ def _fit_and_predict(plan: EvalPlan, job: Job) -> None:
 
 
 def _training_rows(plan: EvalPlan, job: Job) -> TrainingRows:
-    """Return the rows that the model of a job learns from and is chosen on."""
     settings = plan.settings
     config = RowsConfig(
         settings.train_split, settings.train_rows, settings.shots, job.fit.seed, settings.train_with
@@ -232,7 +229,6 @@ def predict(plan: EvalPlan, job: Job) -> None:
 
 
 def _embed(plan: EvalPlan, system: Backend, texts: Sequence[str], lang: str) -> Vectors:
-    """Return the vectors of one side, preprocessed for comparison."""
     computed = vectors(plan, system, texts, lang)
     return nearest_neighbours.centre(computed) if plan.settings.centred else computed
 

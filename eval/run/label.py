@@ -21,10 +21,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from xling.array_types import Float32
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
@@ -38,9 +39,6 @@ from xling.eval.run.settings import EvalConfig
 from xling.eval.systems import FitConfig, scores_of
 from xling.text.files import corpus_reader
 from xling.transfer.encode import PROBABILITIES_FIELD
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32
 
 STAGE = "label"
 SHORTEST, LONGEST = 5, 95
@@ -157,7 +155,6 @@ def _row_files(cfg: LabelConfig, suite: Suite, test_split: str, data: Path) -> l
 
 
 def _of_source(cfg: LabelConfig, suite: Suite, data: Path) -> dict[str, list[Example]]:
-    """Return all rows of the source language by split."""
     train_suite = training_suite(suite)
     return {
         split: load(split_suite, cfg.source, split, data)

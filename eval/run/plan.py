@@ -1,7 +1,5 @@
 """The plan of an evaluation: what to score, resolved once from the settings of ``xling eval``."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -54,7 +52,6 @@ class EvalPlan:
         data: folder of the suites' files.
         targets: rows to score, one group for each suite, none of which is empty.
         protocol: which rows a system learns from.
-        predictions: folder of the predictions.
         search: part of a signature about the search of generated texts.
         precision: part of a signature about the precision of weights; empty for fp32.
         translate: translates rows for the protocols that need it; None without a model.
@@ -258,7 +255,6 @@ class Translations:
     Args:
         model: directory of `xling finetune mt`.
         folder: folder of the cache, one file per list of texts.
-        search: search settings.
     """
 
     def __init__(self, model: Path, folder: Path, search: SearchConfig) -> None:

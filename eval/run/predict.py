@@ -4,8 +4,6 @@ The model is one of ``xling finetune``. Its task says which columns a file needs
 words or running text for tags, passage and question for spans. Labels are those of the training rows, as written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -138,7 +136,6 @@ class Labeller:
 
         Args:
             rows: the cells of each row by column; a text in place of words is split at blanks and punctuation.
-            lang: language of the texts.
         """
         code = languages.get(code_of(lang)).code
         examples = [

@@ -1,7 +1,5 @@
 """Settings of ``xling eval``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal

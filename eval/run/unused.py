@@ -3,8 +3,6 @@
 See `xling.core.settings.unused`, which tells those that need another setting.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,8 +34,6 @@ def check_fit(cfg: Any, suites: Sequence[Suite], checkpoints: Iterable[Path]) ->
     """Reject settings ``fit.*`` that no fine-tuning on these suites reads.
 
     Args:
-        cfg: settings with a part ``fit``.
-        suites: the models are fine-tuned on their rows.
         checkpoints: the models; if none is named, any kind.
 
     Raises:
@@ -68,8 +64,7 @@ def check_fit(cfg: Any, suites: Sequence[Suite], checkpoints: Iterable[Path]) ->
             tasks & (_CLASSES | {"pair"}),
             "a suite of texts or pairs of texts with one class",
         ),
-        (_OF_ENCODERS, are_deep, "an encoder with layers; this one is static"),
-        (_OF_DEEP_MODELS, are_deep, "an encoder with layers; this one is static"),
+        (f"{_OF_ENCODERS} {_OF_DEEP_MODELS}", are_deep, "an encoder with layers; this one is static"),
         ("fit.switch_rate", cfg.fit.switch, "fit.switch.LANG="),
         ("fit.adversary_reversal fit.adversary_form", cfg.fit.adversary, "fit.adversary=SHARDS"),
         (

@@ -1,7 +1,5 @@
 """Comparison of two runs: `diff` lists the changes, `gate` fails on a significant regression."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

@@ -9,12 +9,13 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from xling.array_types import Float64
 from xling.core.errors import UserError
 from xling.core.output import digests, sealed
 from xling.eval.metrics import METRICS, Metric, evaluate
@@ -25,9 +26,6 @@ from xling.eval.scores import statistics
 from xling.eval.scores.score_file import Score, signature
 from xling.eval.scores.statistics import RowStatistics
 from xling.text.files.compressed import MAX_CELL_BYTES
-
-if TYPE_CHECKING:
-    from jaxtyping import Float64
 
 FORMAT = "xling-predictions 1"
 ANSWERS = "answers"
@@ -45,7 +43,6 @@ class Origin:
     Attributes:
         suite: registry name.
         lang: language or pair.
-        split: predicted split.
         system: name in tables.
         seed: seed of the fine-tuning; -1 when nothing was random.
         protocol: name in `xling.eval.rows.protocols.PROTOCOLS`.
@@ -228,9 +225,6 @@ def check_answers(
     """Refuse an answer that no system could have given: another shape, or a name that the suite does not know.
 
     Args:
-        path: of the file, for the message.
-        suite: of the rows.
-        rows: that were answered.
         answers: one a row.
         training: the training rows of the same language, which may hold candidates; read on demand.
 
@@ -290,7 +284,6 @@ def evaluate_file(
 
     Args:
         path: file written by `write`.
-        data: folder of the suites.
         metrics: names of metrics; default: all of the suite.
         keep_row: which rows to score; all by default. Nothing is yielded when none is left.
     """

@@ -23,17 +23,14 @@ import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import scipy  # its parts are loaded when they are used
 
+from xling.array_types import Bool, Float64, Int64
 from xling.core.sampling import rng
 from xling.eval.metrics.base import Array, Metric
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float64, Int64
 
 NUM_RESAMPLES = 2000
 VALUES_AT_ONCE = 1 << 22
@@ -152,11 +149,8 @@ def score_interval(
     """Return the 95 % interval of one score: Wilson's for a share, else bootstrap percentiles.
 
     Args:
-        stats: (num_rows, num_stats).
-        metric: how sums become a score.
         key: names the draw, so that equal input gives equal intervals.
         blocks: what rows share, see `RowStatistics`.
-        num_resamples: number of resamples.
     """
     part = RowStatistics("", stats, blocks=blocks)
     (cluster_of_row,), count = assign_clusters([part])
@@ -175,10 +169,6 @@ def wilson_interval(
 
     The number of trials is the effective one: as many independent ones as give the variance that the clusters have;
     their number where they are all alike.
-
-    Args:
-        num_right: float64 (num_clusters,).
-        num_rows: float64 (num_clusters,).
     """
     total = float(num_rows.sum())
     if not total:
@@ -206,10 +196,8 @@ def average_interval(
 
     Args:
         parts: a language and seed each.
-        metric: how sums become a score.
         key: names the draw.
         weights: of the parts in the mean; default: equal ones. A transfer gap has negative ones.
-        num_resamples: number of resamples.
     """
     part_weights = np.asarray(weights or [1 / len(parts)] * len(parts), dtype=np.float64)
     scores, count = _resampled_scores(parts, metric, key, num_resamples)
@@ -288,7 +276,6 @@ def seed_variance(
 
     Args:
         draws: float64 (num_resamples, num_parts), scores of resamples.
-        observed: float64 (num_parts,).
         shares: float64 (num_parts,), weights of the average.
         seeds: of each part.
     """

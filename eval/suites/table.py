@@ -1,7 +1,5 @@
 """The suites of ``table.yaml``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.resources import files
@@ -29,11 +27,7 @@ def suite_of(name: str, entry: Mapping[str, Any]) -> Suite:
 
 def _values(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the texts of an entry, of a layout, or of the arguments of a reader by their names."""
-    return {key: _CONVERTED.get(key, _same)(value) for key, value in entry.items()}
-
-
-def _same(value: Any) -> Any:
-    return value
+    return {key: _CONVERTED[key](value) if key in _CONVERTED else value for key, value in entry.items()}
 
 
 def _words(value: str | dict[str, str]) -> Any:

@@ -1,7 +1,5 @@
 """Columns of a table of scores: which scores share one, their order, names and languages."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple

@@ -6,8 +6,6 @@ counting by its F1. Its parts of speech, names and Tatoeba have more languages t
 Liang et al. 2020, XGLUE, table 5: the mean over its understanding tasks of each task's main metric.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

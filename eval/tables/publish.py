@@ -1,7 +1,5 @@
 """Publication of scores and tables of prediction files; ``xling eval rescore`` does this without a model."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -71,13 +69,8 @@ def publish_tables(
     """Score prediction files and write the folder of tables, unless it was made of the same files.
 
     Args:
-        cfg: what stands in the tables.
         suite_names: suites and groups as the user named them.
-        out: folder to publish.
-        files: of predictions.
-        data: folder of the suites.
         made_by: stage and settings that made the predictions, for a report.
-        num_workers: processes that score files.
     """
     check_columns([predictions.read_origin(path) for path in files])
     settings = {"table": cfg, "suites": suite_names, "rows": _rows_digest(files, data)}
@@ -144,7 +137,6 @@ def check_columns(origins: Sequence[Origin]) -> None:
 
 
 def _published_answer(out: Path) -> Answer:
-    """Return the published table and its scores."""
     scores = [asdict(score) for score in score_file.read_scores(out / "scores.json")]
     return Answer((out / "table.md").read_text(encoding="utf-8"), scores)
 
@@ -349,7 +341,6 @@ def notes_on_placeholders(files: Sequence[Path], data: Path) -> list[str]:
 
     Args:
         files: of predictions.
-        data: folder of the suites.
     """
     files_of: dict[str, list[Path]] = defaultdict(list)
     for path in files:

@@ -4,8 +4,6 @@ Comparability with our scores is checked automatically: training rows, scored sp
 the average and, for answers from vectors, layer, pooling and distance.
 """
 
-from __future__ import annotations
-
 import re
 import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -113,7 +111,6 @@ def published_scores(
     Args:
         scores: ours.
         data: folder of the suites' files, in which training rows are counted where a signature has no number.
-        path: the cited file.
     """
     scores_by_suite: dict[tuple[str, str, str], list[Score]] = {}
     for score in scores:
@@ -192,9 +189,7 @@ def trained_rows(score: Score, langs: Collection[str], data: Path | None = None)
     """Return how many rows a model was trained on, from its signature and the suite's files; None if unknown.
 
     Args:
-        score: whose signature it is.
         langs: all languages of the run, into which ``translate_train_all`` translates.
-        data: folder of the suites' files.
     """
     training_source = re.search(r"\|train:([^|/]+)(?:/(\w+))?", score.signature)
     if training_source is None or "|with:" in score.signature:

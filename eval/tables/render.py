@@ -1,7 +1,5 @@
 """Rendering of a `ScoreTable` as Markdown, CSV, LaTeX, JSON or HTML."""
 
-from __future__ import annotations
-
 import csv
 import html
 import io

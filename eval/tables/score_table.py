@@ -1,7 +1,5 @@
 """Tables of scores: per language, averages, transfer gap and controls; an average never ignores a gap silently."""
 
-from __future__ import annotations
-
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -70,10 +68,7 @@ class ScoreTable:
     """A table ready to be written in any format.
 
     Attributes:
-        title: heading.
         groups: (text, number of columns) above the column names.
-        columns: column names.
-        lines: rows.
         notes: sentences under it: protocol, selection, holes, what signs mean.
         synthetic: some rows were generated; every format says so.
     """
@@ -118,11 +113,9 @@ def language_table(
 
     Args:
         scores: of any number of suites, systems and seeds.
-        title: heading.
         allow_missing: take averages over the languages that are there and print which are not.
         groups: name of a grouping (``family``, ``script``) -> language -> group; adds an average per group.
         corpus_sizes: language -> size of its pre-training text; adds the rank correlation with the scores.
-        interval_of: intervals of averages.
 
     Raises:
         UserError: there is no score, or one measurement is there twice.

@@ -140,7 +140,6 @@ def _versions() -> dict[str, str]:
 
 
 def _answers_of_file(path: Path, data: Path) -> dict[str, Any]:
-    """Return the answers of a file of predictions with their rows' digest."""
     origin = predictions.read_origin(path)
     rows = load(suites()[origin.suite], origin.lang, origin.split, data)
     given = predictions.read(path, rows)

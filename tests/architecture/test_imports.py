@@ -102,7 +102,7 @@ def test_a_planted_import_breaks_its_contract(house: Path, path: str, planted: s
         (
             "corpora/common/shards.py",
             'from xling.core.commands.runner import load\nload("xling.transfer.backend:EncoderBackend")',
-            "| corpora | core, pages, text, transfer |",
+            "| corpora | array_types, core, pages, text, transfer |",
         ),
     ],
 )

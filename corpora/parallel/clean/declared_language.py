@@ -26,19 +26,16 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from xling.array_types import Bool, Float64, Int64
 from xling.core import languages
 from xling.core.languages import Language
 from xling.corpora.langid import ngrams
 from xling.corpora.langid.identify import body_of, built_in_ngrams, lid176
 from xling.corpora.langid.ngrams import SortedHashes
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float64, Int64
 
 SECOND_SCRIPTS = {
     "az": ("Cyrl", "Arab"), "ber": ("Tfng",), "bs": ("Cyrl",), "crh": ("Cyrl",), "ha": ("Arab",), "kab": ("Tfng",),
@@ -197,7 +194,6 @@ class ScriptTexts:
 
     Args:
         texts: at least `_MIN_TEXTS`.
-        lang: the declared language.
         script: of the texts, as `script_group` names it.
         deviations: how many standard deviations under the middle of the file a text is condemned.
         as_written: whether the models know the language as these texts spell it.

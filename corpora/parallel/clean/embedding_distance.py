@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Float64, Shaped
+from xling.array_types import Float32, Float64, Shaped
 
 NAMES = ("cosine", "margin", "lead")
 """Of which `measure` gives the values."""

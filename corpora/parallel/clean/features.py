@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from xling.array_types import Float32, Float64, Int64, Shaped
 from xling.corpora.parallel.clean import embedding_distance, lexical, names, written_form
 from xling.corpora.parallel.clean.embedding_distance import EmbeddingSpace
 from xling.corpora.parallel.clean.lexical import Lexicon, TextWords, fit_words, run_keys
 from xling.corpora.parallel.clean.names import NameConsonants
 from xling.corpora.parallel.clean.written_form import FormCounts, WrittenForms
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Float64, Int64, Shaped
 
 Embed = Callable[[pl.DataFrame], npt.NDArray[np.float32]]
 """Gives the vectors of both sides of pairs, float32 (num_pairs, 2, dim)."""
@@ -88,7 +85,6 @@ class Tables:
         """Count in sentence pairs.
 
         Args:
-            sample: the pairs.
             texts: vectors of pairs whose texts are compared with others; None takes the sample.
         """
         space = None if sample.vectors is None else embedding_distance.train(sample.vectors, texts)

@@ -10,22 +10,19 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from xling.array_types import Float64, Int64
 from xling.core.errors import UserError
 from xling.core.sampling import rng
 from xling.corpora.parallel.clean import features, lexical, pair_classifier, written_form
 from xling.corpora.parallel.clean.features import Embed, PairTexts, Tables
 from xling.corpora.parallel.clean.pair_classifier import Classifier
 from xling.corpora.parallel.clean.synthetic_noise import KINDS, CleanPairs, Pair
-
-if TYPE_CHECKING:
-    from jaxtyping import Float64, Int64
 
 GROUPS = {
     "foreign_words": (("half untranslated", "gibberish"),),
@@ -127,7 +124,6 @@ def train(pairs: pl.DataFrame, embed: Embed | None = None, seed: int = 1) -> Jud
     Args:
         pairs: with the columns ``src`` and ``tgt``; of many 20,000 are read.
         embed: vectors of an encoder, which say how close both sides are.
-        seed: of the synthetic noise.
     """
     if pairs.height < MIN_PAIRS:
         return None

@@ -11,17 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from xling.array_types import Float32, Float64, Int64, Shaped, UInt64
 from xling.corpora.common import model1
 from xling.text.words.units import UNSPACED_CLASS
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Float64, Int64, Shaped, UInt64
 
 STEM_LETTERS = 4
 """Letters of a word that count."""
@@ -78,8 +76,6 @@ def first_pieces(texts: pl.Series, pattern: str, max_pieces: int, max_single: in
     """The first pieces of each text that match ``pattern``, a list of strings a text.
 
     Args:
-        texts: strings.
-        pattern: of a piece.
         max_pieces: pieces of a text.
         max_single: pieces of a text of which more than half are characters of scripts without spaces.
     """
@@ -113,6 +109,11 @@ class Counts:
         self.collisions = colliding[np.argsort(keys[colliding])] + 1
         self.table = np.concatenate([np.zeros((1, values.shape[1])), values]).astype(np.float32)
         self.slot_keys = np.concatenate([np.zeros(1, np.uint64), keys])
+
+    @staticmethod
+    def from_arrays(arrays: Mapping[str, Shaped[np.ndarray, "..."]], name: str) -> Counts:
+        """Rebuild the counts that are stored under ``name``."""
+        return Counts(arrays[f"{name}.keys"].astype(np.uint64), arrays[f"{name}.values"].astype(np.float64))
 
     def _slot(self, keys: UInt64[np.ndarray, " _"]) -> npt.NDArray[np.int64]:
         return ((keys * _HASH_MULTIPLIER) >> self._hash_shift).astype(np.int64)
@@ -206,12 +207,7 @@ class Lexicon:
     @staticmethod
     def from_arrays(arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> Lexicon:
         """Rebuild a lexicon from the arrays that `arrays` returned."""
-        counts = {
-            name: Counts(
-                arrays[f"{name}.keys"].astype(np.uint64), arrays[f"{name}.values"].astype(np.float64)
-            )
-            for name in _COUNTS
-        }
+        counts = {name: Counts.from_arrays(arrays, name) for name in _COUNTS}
         src, tgt = arrays["sizes"].tolist()
         return Lexicon(**counts, link_words=arrays["ends"].astype(np.uint64), sizes=(src, tgt))
 

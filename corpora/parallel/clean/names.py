@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from xling.array_types import Bool, Float64, Int64
 from xling.corpora.parallel.clean.lexical import TextWords
 from xling.text.words.romanise import consonants_of, romanise
 from xling.text.words.units import UNSPACED_CLASS
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float64, Int64
 
 NAMES = ("names_found", "src_names_alone", "tgt_names_alone")
 """Of which `measure` gives the values."""

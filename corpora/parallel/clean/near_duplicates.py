@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import polars as pl
 
+from xling.array_types import Bool, UInt8, UInt64
 from xling.corpora.parallel.clean.lexical import TextWords
 from xling.text.words.units import UNSPACED_CLASS
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, UInt8, UInt64
 
 MIN_WORDS = 4
 """Texts with fewer words are never nearly equal; a character is a word where no spaces stand between words."""

@@ -9,13 +9,12 @@ same everywhere.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from jaxtyping import Float64
+from xling.array_types import Float64
 
 _RIDGE, _NUM_STEPS, _SCALE_STEPS, _CLIP = 0.3, 8, 40, 6.0
 _MAX_CLEAN_ODDS = 1.5  # log odds from which a pair of the corpus does not count as whole

@@ -9,13 +9,11 @@ Source: Dempster, Laird and Rubin 1977 (EM); Schwarz 1978 (BIC).
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from jaxtyping import Float64
+from xling.array_types import Float64
 
 MIN_SCORES = 100
 _NUM_STEPS, _MAX_SCORES = 200, 100_000

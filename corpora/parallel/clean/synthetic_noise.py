@@ -1,7 +1,5 @@
 """31 kinds of damage that sentence pairs have, added to clean ones, to measure what a chain of filters sees."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Sequence

@@ -10,17 +10,14 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from xling.array_types import Float64, Int64, Shaped, UInt64
 from xling.corpora.parallel.clean.lexical import Counts, TextWords, count_keys, first_pieces, word_pair_keys
 from xling.text.words.units import UNSPACED_CLASS
-
-if TYPE_CHECKING:
-    from jaxtyping import Float64, Int64, Shaped, UInt64
 
 _MAX_CHARS, _MAX_PIECES, _MAX_SINGLE, _SUFFIX_CHARS = 2000, 120, 480, 2
 _STATEMENT_MARKS, _QUESTION_MARKS, _EXCLAMATION_MARKS = ".。।॥။።៕۔։…", "?？؟;՞", "!！՜"
@@ -171,12 +168,7 @@ class FormCounts:
     @staticmethod
     def from_arrays(arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> FormCounts:
         """Rebuild the counts from the arrays that `arrays` returned."""
-        counts = {
-            name: Counts(
-                arrays[f"{name}.keys"].astype(np.uint64), arrays[f"{name}.values"].astype(np.float64)
-            )
-            for name in _COUNTS
-        }
+        counts = {name: Counts.from_arrays(arrays, name) for name in _COUNTS}
         return FormCounts(arrays["joint"].astype(np.float64), **counts)
 
 

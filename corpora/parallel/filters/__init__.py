@@ -13,18 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
 
+from xling.array_types import Float32
 from xling.core import languages
 from xling.core.languages import Language
 from xling.core.registry import Registry
 from xling.text.encoders import SentenceVectors
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32
 
 REPAIRS: dict[str, pl.DataType] = {
     "id": pl.String(), "kind": pl.String(), "before": pl.String(), "after": pl.String(),
@@ -77,10 +75,6 @@ class PairExample:
 
     Attributes:
         reason: why the pair is dropped; "" where it is kept.
-        src: source side.
-        tgt: target side.
-        pair: the languages.
-        settings: of the filter.
         before: pairs that stand before it in the corpus.
         heldout: lines of a dev or test set.
         score: of the pair, from a model or a file.

@@ -1,7 +1,5 @@
 """Pairs whose sides do not say the same, by the words that stand for each other."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache

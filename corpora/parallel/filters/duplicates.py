@@ -1,7 +1,5 @@
 """Pairs that occur twice: exactly or nearly, on both sides or on either."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

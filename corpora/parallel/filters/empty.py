@@ -1,7 +1,5 @@
 """Pairs with an empty side, or with the same text on both sides."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from xling.array_types import Float64, Shaped
 from xling.core.errors import UserError
 from xling.core.languages import Language
 from xling.corpora.langid import south_slavic
@@ -18,9 +19,6 @@ from xling.corpora.parallel.clean.declared_language import DeclaredLanguage
 from xling.corpora.parallel.filters import PAIR_FILTERS, REPAIRS, Context, PairFilter
 from xling.corpora.parallel.filters.repair import exchange_sides
 from xling.corpora.stages.langid import identify
-
-if TYPE_CHECKING:
-    from jaxtyping import Float64, Shaped
 
 _SAMPLE_TEXTS = 1500
 _FIRST_CHARS = 48  # characters; most lines show their language by then
@@ -159,8 +157,6 @@ class SideLanguage:
 
     Args:
         texts: of the side; a sample is read.
-        lang: the declared language.
-        settings: of the filter.
     """
 
     def __init__(self, texts: pl.Series, lang: Language, settings: PairLangId) -> None:

@@ -1,7 +1,5 @@
 """Pairs whose sides are too short, too long or too different in length."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

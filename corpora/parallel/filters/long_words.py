@@ -1,7 +1,5 @@
 """Pairs with words that no language writes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

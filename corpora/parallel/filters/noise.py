@@ -1,7 +1,5 @@
 """Pairs with too little text, markup, broken characters, or casing and punctuation that do not agree."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Pairs whose numbers or web addresses differ."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import unicodedata
@@ -130,8 +128,6 @@ def numbers_contradict(src: str, tgt: str, max_missing: int = 2, years: Sequence
     """Return whether the numbers of two sentences cannot be translations of each other.
 
     Args:
-        src: a sentence.
-        tgt: the other one.
         max_missing: see `Numbers`.
         years: differences of two years that stand for one, in the calendars of both languages.
     """

@@ -1,7 +1,5 @@
 """Pairs with a sentence of a dev or test set on either side."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache

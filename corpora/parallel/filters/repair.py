@@ -1,7 +1,5 @@
 """Damage of text that can be undone, before any filter drops it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -156,7 +154,6 @@ def exchange_sides(pairs: pl.DataFrame, swapped: pl.Series) -> tuple[pl.DataFram
     """Return ``pairs`` with the sides of some exchanged, and the changes.
 
     Args:
-        pairs: a batch.
         swapped: which pairs, bool (num_pairs,).
     """
     rows = pairs.filter(swapped).select("id", *SIDES).rows()

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
 
+from xling.array_types import Float64, Int64
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairFilter, first_reason
 from xling.text.words.units import hash_runs
-
-if TYPE_CHECKING:
-    from jaxtyping import Float64, Int64
 
 _RUN_CHARS, _FAULT_COLUMN = 5, "repetition_fault"
 _LONG_RUN = 16
@@ -82,10 +80,6 @@ def distinct_runs(
     texts: pl.Series, size: int = _RUN_CHARS
 ) -> tuple[Float64[np.ndarray, " texts"], Int64[np.ndarray, " texts"]]:
     """Return share of distinct runs of ``size`` characters of each text, 1 for a text without runs, and their number.
-
-    Args:
-        texts: strings.
-        size: characters of a run.
 
     Returns:
         float64 (num_texts,) and int64 (num_texts,).

@@ -1,7 +1,5 @@
 """Pairs by the score that a model or a file gave them, or by a value that another filter left."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal

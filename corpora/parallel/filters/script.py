@@ -1,7 +1,5 @@
 """Pairs with a side in another script than its language's."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import ClassVar

@@ -3,8 +3,6 @@
 A source knows its input files and yields (src, tgt, doc) rows, a text a side; doc is "" where it is unknown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``android:SRC+TGT``: two files of Android's strings (``strings.xml``), joined by their names."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

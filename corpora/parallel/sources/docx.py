@@ -1,7 +1,5 @@
 """``docx:FILE[#SRC+TGT]``: tables of a Word document, a pair a row."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

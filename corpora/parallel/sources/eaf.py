@@ -1,7 +1,5 @@
 """``eaf:FILE[#SRC+TGT]``: two tiers of ELAN, a text and its translation, joined by what they stand on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``flextext:FILE``: interlinear text of FieldWorks (FLEx): phrases with their free translation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

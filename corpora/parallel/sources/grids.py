@@ -1,7 +1,5 @@
 """Tables of office programs: the columns of each are named or guessed as those of ``tsv:``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

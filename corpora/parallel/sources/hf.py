@@ -4,8 +4,6 @@ Known names fill in the rest by the languages: ``hf:opus-100``, ``hf:flores``, `
 other years of WMT. A data set with a configuration a language is read twice and joined row by row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest

@@ -1,7 +1,5 @@
 """``i18n:SRC+TGT``: two JSON files with the texts of a program by key, nested or not; ARB and Chrome's too."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Text between the inline codes of a translator's program, which may separate words or not."""
 
-from __future__ import annotations
-
 import re
 
 from xling.core.languages import script_of

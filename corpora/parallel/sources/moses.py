@@ -4,8 +4,6 @@
 read as OPUS ships it, with members ending in ``.en`` and ``.sw``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path, PurePosixPath

@@ -6,8 +6,6 @@ and, where the store states an MD5 as ETag, their checksum. Both addresses can b
 Source: Tiedemann 2012, LREC; the API of opus.nlpl.eu.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import urllib.error

@@ -1,7 +1,5 @@
 """``po:FILE``: translations of a program's messages (gettext), read by polib."""
 
-from __future__ import annotations
-
 import gettext
 import re
 from collections.abc import Iterator
@@ -137,7 +135,7 @@ def read_catalogue(path: Path, ledger: Ledger, language: Language) -> Any:
     # Damage costs the messages that it is in; a catalogue in another charset is refused.
     num_bad = text.count("\ufffd") - data.count("\ufffd".encode())
     is_one_byte = len(text) == len(data)  # what has no letter there was written in another one
-    if num_bad > 0 and (is_one_byte or 2 * num_bad >= sum(map(_is_beyond_ascii, text))):
+    if num_bad > 0 and (is_one_byte or 2 * num_bad >= sum(char > "\x7f" for char in text)):
         raise UserError(
             f"{path} is not in {charset}, as it says or should be",
             "a catalogue in the charset of its header, or UTF-8",
@@ -165,10 +163,6 @@ def read_catalogue(path: Path, ledger: Ledger, language: Language) -> Any:
     if not catalogue:
         raise UserError(f"{path} holds no message", "a .po file with msgid and msgstr", "check the file")
     return catalogue
-
-
-def _is_beyond_ascii(char: str) -> bool:
-    return char > "\x7f"
 
 
 def _whole_messages(polib: Any, text: str, path: Path, ledger: Ledger) -> Any:

@@ -6,8 +6,6 @@ called by the codes or names of the languages (``en-US``, ``Swahili``, ``Kiswahi
 source in column 1 and the target in column 2; where that is not clear, an error asks for the names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path

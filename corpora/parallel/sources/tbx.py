@@ -1,7 +1,5 @@
 """``tbx:FILE``: terms of a terminology (TBX 2 and 3); plain or gzip."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

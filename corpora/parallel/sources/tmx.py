@@ -1,7 +1,5 @@
 """``tmx:FILE``: translation memories, streamed; plain, gzip or inside a zip archive."""
 
-from __future__ import annotations
-
 import codecs
 import io
 import re

@@ -1,7 +1,5 @@
 """``toyworld[:NUM]``: synthetic pairs of `xling.corpora.toyworld`, for trying things out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from xling.core.errors import UserError, unknown

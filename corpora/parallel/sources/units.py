@@ -1,7 +1,5 @@
 """Files whose units hold a text in each of some languages, and pairs of files whose texts have the same keys."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Which of the texts of a unit is in a language: the variant whose code fits best, in its script."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -32,10 +30,8 @@ def check_languages(path: Path, codes: Collection[str], num_rows: int, context: 
     """Refuse a file in which no unit has both languages, and name those that it has.
 
     Args:
-        path: of the file.
         codes: the language codes of its units.
         num_rows: units with both languages.
-        context: the languages that are looked for.
 
     Raises:
         UserError: it has units, and none in both languages.

@@ -4,8 +4,6 @@ XML: ``<seg id="b.GEN.1.1">`` (CES, as the Bible corpus of Christodouloupoulos a
 osisID="Gen.1.1">`` around the text; or lines of ``GEN.1.1<TAB>text``. Plain or gzip.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``xliff:FILE``: translations in XLIFF 1.2 and 2, as translators' programs exchange them; plain or gzip."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path

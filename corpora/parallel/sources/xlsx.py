@@ -1,7 +1,5 @@
 """``xlsx:FILE[#SRC+TGT]``: sheets of a spreadsheet (.xlsx, .xlsb, .xls, .ods), a pair a row."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

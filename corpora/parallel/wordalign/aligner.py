@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
+from xling.array_types import Int, Int32
 from xling.core.errors import UserError
 from xling.corpora.parallel.wordalign import model1, symmetrise
 from xling.corpora.parallel.wordalign.gibbs import Sampler
 from xling.corpora.parallel.wordalign.symmetrise import Link
-
-if TYPE_CHECKING:
-    from jaxtyping import Int, Int32
 
 Sentences = Sequence[Sequence[str]]
 

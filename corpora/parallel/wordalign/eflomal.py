@@ -3,8 +3,6 @@
 Source: Ostling and Tiedemann 2016; https://github.com/robertostling/eflomal.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tempfile

@@ -12,16 +12,12 @@ Vogel, Ney and Tillmann 1996 (HMM). Drawn with counter-based random numbers, so 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
+from xling.array_types import Float32, Float64, Int32, Int64
 from xling.core.sampling import rng
 from xling.corpora.parallel.wordalign.model1 import PAD_NULL, Batch, Floats, Ints, Lexicon, Longs
-
-if TYPE_CHECKING:
-    from jaxtyping import Float32, Float64, Int32, Int64
 
 _MAX_JUMP = 40
 _MAX_FERTILITY = 10

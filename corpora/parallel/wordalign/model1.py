@@ -12,14 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import scipy  # its parts are loaded when they are used
 
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Float32, Int32, Int64
+from xling.array_types import Bool, Float, Float32, Int32, Int64
 
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]

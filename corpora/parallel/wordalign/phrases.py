@@ -3,8 +3,6 @@
 Source: Koehn, Och and Marcu 2003, section 2.2; Koehn 2010, figure 5.3.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -5,15 +5,11 @@ Source: Jalili Sabet et al. 2020, sections 2.1 (argmax) and 2.2 (itermax).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
+from xling.array_types import Float, Float64
 from xling.corpora.parallel.wordalign.symmetrise import Link
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Float64
 
 Matrix = npt.NDArray[np.floating]
 

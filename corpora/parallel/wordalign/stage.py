@@ -4,8 +4,6 @@ Phases: ``direction`` (map over chunks and the two directions) and ``publish``, 
 ``workers=2`` both directions run at once.
 """
 
-from __future__ import annotations
-
 import gzip
 import shutil
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 Source: Koehn, Och and Marcu 2003 (grow-diag-final); Koehn et al. 2005, IWSLT (final-and).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 Link = tuple[int, int]

@@ -1,7 +1,5 @@
 """Grammars, one per language, behind ``clause(meaning) -> Phrase``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from xling.core.errors import unknown

@@ -1,7 +1,5 @@
 """German: verb second in main clauses, verb last in subordinate ones, gender and accusative in the object."""
 
-from __future__ import annotations
-
 from functools import lru_cache, partial
 
 from xling.corpora.toyworld.lexicon import load

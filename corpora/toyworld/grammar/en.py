@@ -1,7 +1,5 @@
 """English: do-support, articles a/an."""
 
-from __future__ import annotations
-
 from functools import lru_cache, partial
 
 from xling.corpora.toyworld.lexicon import load

@@ -1,7 +1,5 @@
 """Spanish: gender and number agreement, adjectives after the noun, weather without a subject."""
 
-from __future__ import annotations
-
 from functools import lru_cache, partial
 
 from xling.corpora.toyworld.lexicon import WORLD, load

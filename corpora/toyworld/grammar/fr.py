@@ -1,7 +1,5 @@
 """French: elision, gender, ne ... pas, adjectives before or after the noun, prepositions of countries."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from xling.corpora.toyworld.lexicon import WORLD, load

@@ -1,7 +1,5 @@
 """Russian: case, gender of the past tense, numerals 2-4 and 5+, animate accusatives, names that decline."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from xling.corpora.toyworld.lexicon import WORLD, load
@@ -18,7 +16,6 @@ def decline(form: str, case: str, stem: str = "", animate: bool = False) -> str:
 
     Args:
         form: the nominative.
-        case: the case.
         stem: "-" for an indeclinable name; the stem where it is not the form without its ending.
         animate: whether the accusative of a masculine is its genitive.
     """

@@ -1,7 +1,5 @@
 """Swahili: noun classes with concords on adjectives and numbers, subject prefixes, tense and negation."""
 
-from __future__ import annotations
-
 from functools import lru_cache, partial
 
 from xling.corpora.toyworld.lexicon import WORLD, load

@@ -1,7 +1,5 @@
 """Turkish: vowel harmony, case suffixes with buffer consonants, apostrophes on names, verb last."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from xling.corpora.toyworld.lexicon import load
@@ -24,7 +22,6 @@ def suffix(word: str, case: str, possessed: bool = False) -> str:
 
     Args:
         word: spelt as pronounced; its last vowel decides the harmony, its last letter the consonant.
-        case: the case.
         possessed: whether the word ends in the third person possessive, which takes the buffer n.
     """
     lower_word = word.replace("I", "ı").replace("İ", "i").lower()
