@@ -24,6 +24,8 @@ LESS = 0.75
 LEAST_TEXT_BYTES = 2_000
 """Of the running text of a language; a build that keeps no document is an error, and would stop the command."""
 STATIC_SHARE, STATIC_MINUTES = 0.1, 24.0
+NARROW_DIM, WIDE_DIM, WIDE_MINUTES = 192, 512, 5
+"""Numbers of a static vector, and minutes of training from which more of them are better (results.d/language.md)."""
 BODY_SHARE = 0.55
 SWITCHED_PAIRS = 5000
 """Of each source: aligning the words of so many takes about a minute."""
@@ -161,13 +163,15 @@ def _add_static(
     plan.choose(
         "minutes of the static encoder", minutes, f"{STATIC_SHARE:.0%} of hours=, at most {STATIC_MINUTES:g}"
     )
+    dim = WIDE_DIM if minutes >= WIDE_MINUTES else NARROW_DIM
+    plan.choose("numbers of a vector", dim, f"{WIDE_DIM} from {WIDE_MINUTES} minutes, else {NARROW_DIM}")
     langs = [cfg.lang, cfg.source, *plan.relatives]
     sources = sorted({name for code in langs for name in holdings.pairs.get(code, ())})
     for name, of_rows in (("", {"held_out": 0.02}), ("_less", {"share": LESS})):
         rows, encoder = f"{cfg.out}/rows{name}", f"{cfg.out}/models/static{name}"
         settings = {"data": str(cfg.data), "out": rows, "langs": langs, "sources": sources, **of_rows}
         plan.steps[f"rows{name}"] = {"stage": "corpus nway", "config": settings}
-        settings = {"data": rows, "out": encoder, "model": {"dim": 192, "bits": 18}}
+        settings = {"data": rows, "out": encoder, "model": {"dim": dim, "bits": 18}}
         settings |= {"updates": cfg.updates} if cfg.updates else {"minutes": minutes}
         plan.steps[f"static{name}"] = {
             "stage": "pretrain static",
