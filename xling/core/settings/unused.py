@@ -61,6 +61,11 @@ CONDITIONS: dict[str, tuple[Condition, ...]] = {
         Condition("others", lambda c: "," in c.lang or c.lang == "all", "several languages in lang="),
         Condition("dump", lambda c: not c.source, "no source="),
         Condition(
+            "size",
+            lambda c: not c.source or c.reads_index or _schemes("cc:", "hf:")(c),
+            "a source cc:, hf: or cc-index:",
+        ),
+        Condition(
             "extract",
             lambda c: c.reads_index or _schemes("warc:", "html:")(c),
             "a source warc:, cc-index: or html:",
