@@ -10,13 +10,15 @@ from zipfile import ZipFile
 
 from xling.core.errors import UserError
 from xling.corpora.common.archive import open_zip
+from xling.corpora.common.raised import raised
 from xling.corpora.common.safe_xml import Event, events
 from xling.text.files.compressed import DAMAGE_ERRORS
 from xling.text.files.encodings import refusal, seven_bits
 
 MAX_MEMBERS, MAX_MEMBER_BYTES, MAX_TOTAL_BYTES = 20_000, 1 << 28, 1 << 31
 # Deleted, said twice, readings above characters.
-_WORD_SKIPPED = frozenset({"del", "moveFrom", "Fallback", "rt"})
+_WORD_SKIPPED = frozenset({"del", "moveFrom", "Fallback", "rt", "rPrChange"})
+_OFF = ("0", "false", "off")
 _ODT_SKIPPED = frozenset(
     {"tracked-changes", "annotation", "note", "ruby-text", "forms", "index-title-template"}
     | {"table-of-content", "illustration-index", "table-index", "alphabetical-index"}
@@ -102,26 +104,32 @@ def member_events(archive: ZipFile, name: str) -> Iterator[Event]:
 def docx_blocks(path: Path) -> Iterator[Block]:
     """Yield paragraphs and tables of a Word document (.docx) in order: insertions, links and text boxes too.
 
-    Deleted text, and the headers, footers, notes and comments outside of the body, are left out. A table inside a
-    table belongs to the cell that holds it.
+    Deleted and hidden text, and the headers, footers, notes and comments outside of the body, are left out. A table
+    inside a table belongs to the cell that holds it.
 
     Raises:
         UserError: no such document, or a damaged one.
     """
     with open_packed(path) as archive:
         skipped, is_text = 0, False
+        of_run = set[str]()  # properties: superscript, hidden
         texts: list[list[str]] = []
         tables: list[list[list[list[str]]]] = []
         # Word on the web calls it document2.xml.
         main = next(filter(_WORD_MAIN.fullmatch, archive.namelist()), "word/document.xml")
         for kind, name, attributes in member_events(archive, main):
             if kind == "text":
-                if is_text and texts and not skipped:
-                    texts[-1].append(name)
+                if is_text and texts and not skipped and "vanish" not in of_run:
+                    texts[-1].append(raised(name) if "superscript" in of_run else name)
             elif name in _WORD_SKIPPED:
                 skipped += 1 if kind == "start" else -1
             elif kind == "start":
                 is_text = name == "t"
+                if name == "r":
+                    of_run.clear()
+                elif name in ("vertAlign", "vanish") and not skipped:
+                    value = next(iter(attributes.values()), "")  # the attribute val, under any prefix
+                    of_run.add(value if name == "vertAlign" else "" if value in _OFF else name)
                 _word_start(name, attributes, texts, tables)
             else:
                 is_text = False

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.corpora.examples import docx_of
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.corpora.parallel.sources import SourceContext, open_sources
@@ -105,6 +106,20 @@ def test_inserted_text_is_read_and_deleted_text_is_not(tmp_path: Path) -> None:
         archive.writestr("word/document.xml", f"<document><body>{body}</body></document>")
     source = open_source(f"docx:{tmp_path}/a.docx", Context(lang="sw"))
     assert [doc.text for shard in source.shards() for doc in source.read(shard, Ledger())] == ["mpya leo"]
+
+
+def test_raised_digits_and_hidden_text_of_word(tmp_path: Path) -> None:
+    def run(properties: str, text: str) -> str:
+        return f"<w:r><w:rPr>{properties}</w:rPr><w:t>{text}</w:t></w:r>"
+
+    up, old = '<w:vertAlign w:val="superscript"/>', "<w:rPrChange><w:rPr><w:vanish/></w:rPr></w:rPrChange>"
+    runs = (("", "10"), (up, "6"), ("", " watu, 5"), (up, "th"), ("<w:vanish/>", " siri"), (old, " leo"))
+    shown = (*runs, ('<w:vanish w:val="0"/>', " na kesho"))
+    body = f"<w:p>{''.join(run(*each) for each in shown)}</w:p>"
+    (tmp_path / "a.docx").write_bytes(docx_of(body))
+    source = open_source(f"docx:{tmp_path}/a.docx", Context(lang="sw"))
+    texts = [doc.text for shard in source.shards() for doc in source.read(shard, Ledger())]
+    assert texts == ["10⁶ watu, 5th leo na kesho"]
 
 
 def test_escapes_of_android_and_one_string_of_one_file(tmp_path: Path) -> None:
