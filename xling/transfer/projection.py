@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 TEXTS_PER_ROW, NAME_TEXTS_PER_ROW = 3.0, 1.0
 """Most projected texts for each labelled row: of tags, and of names, whose projections are less sure."""
+MOST_PAIRS_PER_TEXT = 10
+"""Pairs that are tagged at most for each wanted text: an unsure tagger leaves few texts with enough tags."""
 
 
 def project_rows(tagger: TunedModel, folder: Path, num_rows: int, lang: str, seed: int) -> list[LabelledRow]:
@@ -48,7 +50,7 @@ def project_rows(tagger: TunedModel, folder: Path, num_rows: int, lang: str, see
     order = rng("projected rows", seed).permutation(len(pairs)).tolist()
     texts: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
     num_tagged = 0
-    while len(texts) < most and num_tagged < len(pairs):
+    while len(texts) < most and num_tagged < min(len(pairs), MOST_PAIRS_PER_TEXT * most):
         drawn = [pairs[i] for i in order[num_tagged : num_tagged + most]]
         texts += project_tags(drawn, _scores(tagger, drawn, lang), tagger.labels)
         num_tagged += len(drawn)
