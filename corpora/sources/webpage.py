@@ -33,7 +33,7 @@ REASONS = {
 }
 _TAG = re.compile(r"<!--(?:-?>|.*?(?:--!?>|\Z))|<(/?)([a-zA-Z][a-zA-Z0-9]*)", re.DOTALL)
 # Blocks that the extractor glues to what follows, or leaves out with the captions, tables and quotations in them.
-_BLOCK = re.compile(r"<(/?)(?:summary|dialog|fig(?:ure|caption))\b", re.IGNORECASE)
+_BLOCK = re.compile(r"<(/?)(?:summary|dialog|figure|figcaption)\b", re.IGNORECASE)
 _UNNESTED_TAGS = (
     "area|base|br|col|dd|dt|embed|hr|img|input|li|link|meta|option|p|param|path|source|tbody|td|tfoot|th|thead|tr|"
     "track|wbr"
