@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from xling.array_types import Float32
+from xling.core.errors import UserError
 from xling.core.registry import Registry
 from xling.core.settings import ranges
 from xling.eval.metrics import METRICS, evaluate
@@ -38,6 +39,8 @@ class FitConfig(TuningSettings):
         """Reject a number out of its range, or two that do not go together; raises UserError."""
         ranges.check(self, "fit.")
         check_tuning_settings(self)
+        if self.project and self.switch:
+            raise UserError("fit.project= and fit.switch= together", "one of them", "leave the other out")
 
     def files(self) -> list[Path]:
         """Return what a fine-tuning reads beside its rows: dictionaries, texts and links."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from xling.core.errors import UserError
+from xling.corpora.common.columns import MAX_ABOVE
 from xling.corpora.common.spreadsheets import ENDINGS, Grid, read_sheets
 from xling.corpora.sources.csv import Delimited
 from xling.corpora.sources.source import SOURCES, Shard
@@ -16,7 +17,10 @@ OTHER_SHEETS = "sheets without the column of the text, which were not read"
 
 @SOURCES.register("xlsx")
 class Xlsx(Delimited):
-    """All sheets that have the column; the others are counted."""
+    """All sheets that have the column; the others are counted.
+
+    Beside a sheet whose first rows name the column, one without names is of something else.
+    """
 
     endings = ENDINGS
     delimiter = "\t"
@@ -28,8 +32,13 @@ class Xlsx(Delimited):
             UserError: no sheet has the column, it is not clear which one holds the text, or the file is damaged.
         """
         problem, num_read = UserError(f"{self.uri} holds no sheet with text", "a column of texts"), 0
-        for number, grid in enumerate(read_sheets(self.context.local(shard))):
+        path = self.context.local(shard)
+        has_names = not self.field and any(map(self._is_named, read_sheets(path)))
+        for number, grid in enumerate(read_sheets(path)):
             if not any(cell.strip() for row in grid for cell in row):
+                continue
+            if has_names and not self._is_named(grid):
+                ledger.count_event(OTHER_SHEETS)
                 continue
             sheet = replace(shard, name=f"{shard.name}/{number}")
             try:
@@ -40,6 +49,13 @@ class Xlsx(Delimited):
                 ledger.count_event(OTHER_SHEETS)
         if not num_read:
             raise problem
+
+    def _is_named(self, grid: Grid) -> bool:
+        """Return whether one of the first rows names a column of texts, or several of which one has to be chosen."""
+        try:
+            return any(map(self._guess, grid[:MAX_ABOVE]))
+        except UserError:
+            return True
 
 
 def _lines_of(grid: Grid) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Evaluation of suites x systems x seeds under a protocol, giving predictions, scores and tables: ``xling eval``.
 
-The settings are resolved into a plan once (`xling.eval.run.plan`); the plan and the systems give the jobs
-(`xling.eval.run.evaluation`); a job predicts only what is missing. Scores and tables are published together in
+The settings are resolved into a plan once (`xling.eval.run.plan`); the plan and the systems give the jobs; a job
+predicts only what is missing. Scores and tables are published together in
 ``out/tables``, and an unchanged rerun leaves them as they are.
 """
 

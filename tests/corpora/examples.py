@@ -91,7 +91,7 @@ INLINE = '<c t="inlineStr"><is><t xml:space="preserve">{}</t></is></c>'
 
 
 def xlsx_of(*sheets: Sequence[Sequence[str]]) -> bytes:
-    """A spreadsheet of sheets, each a list of rows."""
+    """A spreadsheet of sheets, each a list of rows; a cell is text, or XML that begins with ``<c``."""
     main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
     relation = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
     package = "http://schemas.openxmlformats.org/package/2006"
@@ -100,7 +100,10 @@ def xlsx_of(*sheets: Sequence[Sequence[str]]) -> bytes:
     for n, rows in enumerate(sheets, 1):
         names += f'<sheet name="s{n}" sheetId="{n}" r:id="r{n}"/>'
         targets += f'<Relationship Id="r{n}" Type="{relation}/worksheet" Target="worksheets/sheet{n}.xml"/>'
-        cells = "".join(f"<row>{''.join(map(INLINE.format, row))}</row>" for row in rows)
+        cells = "".join(
+            f"<row>{''.join(cell if cell.startswith('<c') else INLINE.format(cell) for cell in row)}</row>"
+            for row in rows
+        )
         members[f"xl/worksheets/sheet{n}.xml"] = (
             f'<worksheet xmlns="{main}"><sheetData>{cells}</sheetData></worksheet>'
         )
@@ -238,7 +241,7 @@ OF_DOCUMENTS = {
         ('Habari za "leo"; karibu\nsana', "Mji mkuu"),
         {
             "a.xlsx": xlsx_of(
-                [("notes",), ("made by hand",), ("checked",)],
+                [(f"These are notes of the editor, number {n}, which no reader sees.",) for n in range(6)],
                 [("id", "text"), ("1", 'Habari za "leo"; karibu\nsana'), ("2", "Mji mkuu")],
             )
         },

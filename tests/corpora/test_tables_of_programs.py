@@ -1,10 +1,8 @@
 """Tables as R, spreadsheets, fast_align and Tatoeba write them: cells without names, lines above the names."""
 
-import io
-import zipfile
-
 import pytest
 
+from tests.corpora.examples import xlsx_of
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.corpora.parallel.sources import SourceContext, open_sources
@@ -96,44 +94,7 @@ def test_what_a_failed_formula_shows_is_no_text(tmp_path):
     assert texts(tmp_path / "b", "text,n\n#NAME?,1\nBahari.,2\nNambari #1.,3\n") == ["Bahari.", "Nambari #1."]
 
 
-def spreadsheet(*sheets):
-    """An xlsx file; a cell is text, or XML that begins with ``<c``."""
-    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-    rel = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-    package = "http://schemas.openxmlformats.org/package/2006"
-    files = {
-        "[Content_Types].xml": f'<Types xmlns="{package}/content-types"/>',
-        "_rels/.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="w" '
-        f'Type="{rel}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
-        "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{rel}"><sheets>'
-        + "".join(f'<sheet name="s{i}" sheetId="{i + 1}" r:id="r{i}"/>' for i in range(len(sheets)))
-        + "</sheets></workbook>",
-        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships">'
-        + "".join(
-            f'<Relationship Id="r{i}" Type="{rel}/worksheet" Target="s{i}.xml"/>' for i in range(len(sheets))
-        )
-        + "</Relationships>",
-    }
-    for number, rows in enumerate(sheets):
-        cells = "".join(
-            "<row>"
-            + "".join(
-                cell if cell.startswith("<c") else f'<c t="inlineStr"><is><t>{cell}</t></is></c>'
-                for cell in row
-            )
-            + "</row>"
-            for row in rows
-        )
-        files[f"xl/s{number}.xml"] = f'<worksheet xmlns="{main}"><sheetData>{cells}</sheetData></worksheet>'
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        for name, text in files.items():
-            archive.writestr(name, text)
-    return packed.getvalue()
-
-
 def test_sheets_of_something_else_titles_and_cells_that_are_no_text(tmp_path):
-    pytest.importorskip("python_calamine")
     notes = [("Term", "Note"), ("sea", "checked twice")]
     rows = [
         ("Glossary", ""),
@@ -141,12 +102,12 @@ def test_sheets_of_something_else_titles_and_cells_that_are_no_text(tmp_path):
         ("The sea.", "Bahari."),
         ("Truth.", '<c t="b"><v>1</v></c>'),
     ]
-    found, dropped, ledger = pairs(tmp_path / "a.xlsx", spreadsheet(notes, rows), scheme="xlsx")
+    found, dropped, ledger = pairs(tmp_path / "a.xlsx", xlsx_of(notes, rows), scheme="xlsx")
     assert found == [("The sea.", "Bahari."), ("Truth.", "")]
     assert dropped == {"malformed": 1}
     assert ledger.notes[OTHER_TABLES] == 1
     numbered = [(f"{i}", en, sw) for i, (en, sw) in enumerate(PAIRS)]
     with pytest.raises(UserError, match="numbers stand below it") as refused:
-        pairs(tmp_path / "b.xlsx", spreadsheet(numbered), scheme="xlsx")
+        pairs(tmp_path / "b.xlsx", xlsx_of(numbered), scheme="xlsx")
     assert refused.value.fix.endswith(f"as in xlsx:{tmp_path}/b.xlsx#2+3")
-    assert pairs(tmp_path / "b.xlsx", spreadsheet(numbered), "#2+3", "xlsx")[0] == PAIRS
+    assert pairs(tmp_path / "b.xlsx", xlsx_of(numbered), "#2+3", "xlsx")[0] == PAIRS

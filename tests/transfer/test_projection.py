@@ -84,6 +84,8 @@ def test_a_tagger_learns_another_language_from_projected_tags(model: Path, links
     assert sum(each in (IGNORED, wanted) for each, wanted in found) > 0.9 * len(found)
     with pytest.raises(UserError, match=r"no links at .*run it, or leave out project="):
         backend.fit(SUITE, train, [], "en", FitConfig(project=links / "none", epochs=1))
+    with pytest.raises(UserError, match=r"fit\.project= and fit\.switch= together"):
+        FitConfig(project=links, switch={"de": "words.tsv"})
 
 
 def test_a_word_to_ignore_is_read_and_not_chosen_while_a_missing_tag_shows(vocab: Path) -> None:

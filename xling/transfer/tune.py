@@ -249,10 +249,10 @@ class _Training:
 
     def end_epoch(self, weights: dict[str, Any] | None = None) -> None:
         """Keep a copy of the models, or the models of these weights."""
-        models = copy.deepcopy(self.models).requires_grad_(False).eval()
+        models: Any = copy.deepcopy(self.models).requires_grad_(False).eval()
         if weights is not None:
             models.load_state_dict(weights)
-        self.epoch_models.append([replace(p.tuned, model=m) for p, m in zip(self.parts, models, strict=True)])  # type: ignore[arg-type]
+        self.epoch_models.append([replace(p.tuned, model=m) for p, m in zip(self.parts, models, strict=True)])
 
     def save(self, epoch: int, step: int) -> None:
         """Write the state after ``step`` updates of ``epoch``, if states are saved."""

@@ -8,7 +8,7 @@ from xling.corpora.common import columns
 from xling.corpora.common.columns import MAX_ABOVE
 from xling.corpora.common.spreadsheets import Grid
 from xling.corpora.parallel.sources import Row, SourceContext, drop_row
-from xling.corpora.parallel.sources.tables import TableFile, guess_columns
+from xling.corpora.parallel.sources.tables import TableFile, guess_for
 from xling.text.document import Ledger
 from xling.text.files.compressed import MAX_CELL_BYTES
 
@@ -63,7 +63,7 @@ class GridFile(TableFile):
 
 def _is_named(grid: Grid, context: SourceContext) -> bool:
     """Return whether one of the first rows names columns of the two languages by their codes or names."""
-    return any(guess_columns(tuple(row), (context.src, context.tgt)) for row in grid[:MAX_ABOVE])
+    return any(map(guess_for(context), grid[:MAX_ABOVE]))
 
 
 def _rows_of(grid: Grid, uri: str, names: list[str], context: SourceContext, ledger: Ledger) -> Iterator[Row]:
@@ -72,8 +72,7 @@ def _rows_of(grid: Grid, uri: str, names: list[str], context: SourceContext, led
         raise UserError(f"{uri} has one column", "two or more", "name the columns after #")
     # One line a row: white space in a cell is one space in a pair anyway. A mark that no text has keeps quotes alone.
     lines = ("\t".join(" ".join(cell.split()) for cell in row) + "\t" * (width - len(row)) for row in grid)
-    guess = lambda header: guess_columns(tuple(header), (context.src, context.tgt))  # noqa: E731 - binds the languages
-    rows = columns.open_rows(lines, uri.rpartition("/")[0], "\t", names, guess, (0, 1))
+    rows = columns.open_rows(lines, uri.rpartition("/")[0], "\t", names, guess_for(context), (0, 1))
     for number, row in enumerate(rows):
         if row.cells is None or max(map(len, row.cells[:2])) > MAX_CELL_BYTES:
             drop_row(ledger, "malformed", f"{uri}/{number}", row.text[:1000])

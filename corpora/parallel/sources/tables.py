@@ -78,9 +78,8 @@ class _Delimited(TableFile):
     ) -> Iterator[Row]:
         """Yield the pairs of a file."""
         lines = corpus_reader.read_lines(path, MAX_CELL_BYTES, keep_bad=True)
-        guess = lambda header: guess_columns(tuple(header), (context.src, context.tgt))  # noqa: E731 - binds the languages
         uri = f"{cls.kind}:{path}"
-        rows = columns.open_rows(lines, uri, cls.delimiter, column_names, guess, (0, 1))
+        rows = columns.open_rows(lines, uri, cls.delimiter, column_names, guess_for(context), (0, 1))
         for number, row in enumerate(rows):
             if row.cells is None:
                 drop_row(ledger, "malformed", f"{path}/{number}", row.text)
@@ -160,6 +159,11 @@ class Parquet(TableFile):
             ) from None
 
 
+def guess_for(context: SourceContext) -> columns.Guess:
+    """Return `guess_columns` for the two languages of a source."""
+    return lambda header: guess_columns(tuple(header), (context.src, context.tgt))
+
+
 @lru_cache(maxsize=1024)
 def guess_columns(header: tuple[str, ...], langs: tuple[Language, Language]) -> list[int]:
     """Return the positions of the source, the target and perhaps the document; [] when a side is not found."""
@@ -175,7 +179,7 @@ def guess_columns(header: tuple[str, ...], langs: tuple[Language, Language]) -> 
 def _wanted(names: Sequence[str], column_names: Sequence[str], context: SourceContext) -> list[str]:
     """Return the names of the source, target and perhaps document field; none when a side is not found."""
     if not column_names:
-        return [names[place] for place in guess_columns(tuple(names), (context.src, context.tgt))]
+        return [names[place] for place in guess_for(context)(names)]
     by_key = {name.lower(): name for name in reversed(names)}
     chosen = [by_key.get(name.lower(), "") for name in column_names]
     return chosen if all(chosen) else []

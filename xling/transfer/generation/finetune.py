@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -114,9 +115,10 @@ def fine_tune(
         raise UserError(f"{title}: no training rows", fix="check the training split")
     model = translator.model.train()
     model.cfg.dropout = cfg.dropout
+    module: Any
     for module in model.modules():
         if isinstance(getattr(module, "dropout", None), float):
-            module.dropout = cfg.dropout  # type: ignore[assignment]
+            module.dropout = cfg.dropout
     if freeze_side != "none":
         freeze(model, freeze_side)
     trained_parameters = [p for p in model.parameters() if p.requires_grad]
