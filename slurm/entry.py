@@ -141,10 +141,6 @@ def _is_controller_away(error: Exception, step: Step) -> bool:
     return isinstance(error, reconcile.NoAnswerError)
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
-
-
 # Jobs that stay for the next phase of their step, so that it does not wait in the queue.
 #
 # A job that has ended its parts, while other jobs of the phase still run, writes down until when it stays. The job that
@@ -245,3 +241,7 @@ def has_begun(step: Step) -> bool:
         has_event = (event.get("key") == entry["key"] for event in part.events())
         begun[job] |= bool(entry.get("inline")) or any(has_event)
     return all(begun.values())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -184,3 +184,18 @@ def test_only_compat_touches_what_fairseq_keeps_to_itself(tmp_path: Path) -> Non
     assert [place for path in files for place in private_attributes(path)] == []
     (tmp_path / "planted.py").write_text("trainer.task._state = 1\nself._own = torch._foreach_add_\n")
     assert private_attributes(tmp_path / "planted.py") == [f"{tmp_path}/planted.py:1: trainer.task._state"]
+
+
+def statements_after_the_call(text: str) -> list[int]:
+    """Lines of top-level statements below ``if __name__ == "__main__"``, which runs before they are defined."""
+    body = ast.parse(text).body
+    calls = [
+        n for n, node in enumerate(body) if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
+    ]
+    return [node.lineno for node in body[calls[0] + 1 :]] if calls else []
+
+
+def test_a_module_that_is_run_calls_its_main_at_its_end() -> None:
+    files = [p for room in PARTS if (ROOT / room).is_dir() for p in (ROOT / room).rglob("*.py")]
+    assert [p for p in files if statements_after_the_call(p.read_text(encoding="utf-8"))] == []
+    assert statements_after_the_call('if __name__ == "__main__":\n    main()\n\nLATE = 1\n') == [4]
