@@ -75,6 +75,24 @@ def test_the_old_result_stays_until_the_new_one_is_complete(tmp_path: Path) -> N
     assert sorted(p.name for p in out.iterdir()) == ["b.txt", "manifest.json"]
 
 
+def test_files_of_the_user_in_a_replaced_output_are_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    for number in (1, 2):
+        make(out, Config(number), [], "old")
+        (out / "notes.md").write_text(f"mine {number}")
+        (out / "sub" / "mine").mkdir()
+        (out / "sub" / "mine" / "link").symlink_to("/nowhere")
+    make(out, Config(3), [], "new")
+    assert (out / "sub" / "a.txt").read_text() == "new" and not (out / "notes.md").exists()
+    assert (tmp_path / "out.kept" / "notes.md").read_text() == "mine 1"
+    assert (tmp_path / "out.kept2" / "notes.md").read_text() == "mine 2"
+    assert (tmp_path / "out.kept2" / "sub" / "mine" / "link").is_symlink()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "out.kept", "out.kept2"]
+    assert f"2 file(s) that no command wrote there are in {out}.kept2" in capsys.readouterr().err
+
+
 def test_up_to_date_while_settings_and_contents_are_the_same(tmp_path: Path, source: Path) -> None:
     out = tmp_path / "out"
     assert manifest.up_to_date(out, "demo", Config(), [source]) is None
@@ -252,6 +270,17 @@ def test_leftovers_of_dead_processes_are_deleted_and_no_others(tmp_path: Path) -
         (tmp_path / name / "part").write_text("x")
     make(tmp_path / "out", Config(), [])
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*kept, "out"])
+
+
+def test_files_of_the_user_survive_a_process_killed_after_the_swap(tmp_path: Path) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    old = tmp_path / f".out.{socket.gethostname()}.{dead.pid}.old"
+    make(old, Config(), [])
+    (old / "notes.md").write_text("mine")
+    make(tmp_path / "out", Config(2), [])
+    assert (tmp_path / "out.kept" / "notes.md").read_text() == "mine"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "out.kept"]
 
 
 _FOREVER = """

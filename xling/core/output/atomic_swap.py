@@ -2,10 +2,12 @@
 
 A new output is written into a sibling folder ``.OUT.HOST.PID.tmp``. Its manifest is written last, so a sibling
 with a manifest is complete. The old output is renamed to ``.OUT.HOST.PID.old``, the new one takes its name, and
-only then the old one is deleted. A process that is killed between the two renames leaves both under other names;
+only then the old one is deleted, except for files in it that its manifest does not name: the user put them there, and
+they move to ``OUT.kept``. A process that is killed between the two renames leaves both under other names;
 the next one that looks at the output puts the new one into place (`restore`).
 """
 
+import json
 import os
 import shutil
 import socket
@@ -50,12 +52,12 @@ def swap(new: Path, out: Path, keep_old: bool) -> Path | None:
     if not out.exists():
         new.rename(out)
         return None
-    old = _unused(out) if keep_old else temporary_sibling(out, OLD_SUFFIX)
+    old = _unused(out, "damaged") if keep_old else temporary_sibling(out, OLD_SUFFIX)
     out.rename(old)
     new.rename(out)
     if keep_old:
         return old
-    discard(old)
+    _discard_old(old, out)
     return None
 
 
@@ -80,8 +82,11 @@ def restore(out: Path) -> None:
 
 def clean_up(out: Path) -> None:
     """Delete the temporary folders beside ``out`` that no process writes any more."""
-    for path, _ in list(_abandoned(out)):
-        discard(path)
+    for path, ending in list(_abandoned(out)):
+        if ending == OLD_SUFFIX:
+            _discard_old(path, out)
+        else:
+            discard(path)
 
 
 def clean_up_finished(out: Path) -> None:
@@ -110,6 +115,28 @@ def discard(folder: Path) -> None:
     """Delete a folder, its manifest first: a kill halfway must not leave a part that looks complete."""
     (folder / MANIFEST).unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _discard_old(old: Path, out: Path) -> None:
+    """Delete the folder that ``out`` was, and keep what its manifest does not name as ``OUT.kept``."""
+    if foreign := _unnamed_files(old):
+        kept = _unused(out, "kept")
+        for path in foreign:
+            target = kept / path.relative_to(old)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.rename(target)
+        tell(f"xling: {out} is replaced; {len(foreign)} file(s) that no command wrote there are in {kept}")
+    discard(old)
+
+
+def _unnamed_files(folder: Path) -> list[Path]:
+    """Return the files below a finished output that its manifest does not name, [] where it cannot be read."""
+    try:
+        named = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return []
+    files = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    return sorted(path for path in files if str(path.relative_to(folder)) not in {*named, MANIFEST})
 
 
 def _abandoned(out: Path) -> Iterator[tuple[Path, str]]:
@@ -142,10 +169,10 @@ def _is_other_alive(pid: int) -> bool:
     return True
 
 
-def _unused(out: Path) -> Path:
-    """Return the first free path of ``OUT.damaged``, ``OUT.damaged2`` and so on."""
-    number, path = 1, out.with_name(f"{out.name}.damaged")
+def _unused(out: Path, suffix: str) -> Path:
+    """Return the first free path of ``OUT.SUFFIX``, ``OUT.SUFFIX2`` and so on."""
+    number, path = 1, out.with_name(f"{out.name}.{suffix}")
     while path.exists():
         number += 1
-        path = out.with_name(f"{out.name}.damaged{number}")
+        path = out.with_name(f"{out.name}.{suffix}{number}")
     return path
