@@ -38,7 +38,7 @@ from xling.eval.rows.own_files import (
     settings_given,
 )
 from xling.eval.rows.suite import OWN_SUITES, Suite, data_folder, suites
-from xling.eval.rows.tag_schemes import iob2_of, scheme_of
+from xling.eval.rows.tag_schemes import iob2_of, marks_of, scheme_of
 from xling.eval.rows.wikiann import tell_once
 
 DEFINITION = "own.yaml"
@@ -52,9 +52,13 @@ AnyConfig = TypeVar("AnyConfig", bound=OwnFiles)
 
 @dataclass(frozen=True)
 class OwnSuite(Suite):
-    """A suite of own files: ``own`` has the files by language and split, ``reading`` how they are read."""
+    """A suite of own files: ``own`` has the files by language and split, ``reading`` how they are read.
+
+    ``marks`` says how their tags mark spans, see `xling.eval.rows.tag_schemes.marks_of`.
+    """
 
     own: Mapping[tuple[str, str], tuple[Path, ...]] = field(default_factory=dict)
+    marks: str = ""
 
     def paths(self, lang: str, split: str, data: Path) -> tuple[Path, ...]:
         """Return the files of a language and split."""
@@ -214,6 +218,9 @@ def _defined(
         metrics=("tag_accuracy",) if scheme == "plain" else (),  # seqeval's F1 takes MD and CD for one tag
         labels=tuple(labels),
         scheme="IOB2" if scheme not in ("", "plain") else "",
+        marks=marks_of(
+            (tag for rows in of_paths.values() for row in rows for tag in row.cells.get(TAG, ())), scheme
+        ),
         own={
             key: tuple(by_path) if not reading.has_sides else dict(files)[key]
             for key, by_path in tables.items()

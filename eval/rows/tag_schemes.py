@@ -1,4 +1,4 @@
-"""Schemes of tags that mark spans: which one a file has, and its conversion to IOB2."""
+"""Schemes of tags that mark spans: which one a file has, and its conversion to IOB2 and back."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -99,3 +99,31 @@ def iob2_of(tags: Sequence[str], scheme: str) -> tuple[str, ...]:
         converted.append(f"{'B' if prefix in _BEGINS or name != open_type else 'I'}-{name}")
         open_type = "" if prefix in _ENDS else name
     return tuple(converted)
+
+
+def marks_of(tags: Iterable[str], scheme: str) -> str:
+    """Return how tags of a scheme are written: ``IO``, "" for IOB2, else the letters of begin, inside, end and single.
+
+    The letters are ``BIES``, ``BILU``, ``BMES`` or ``BMEW``, and mixtures of them where the tags mix them.
+    """
+    if scheme != "BIOES":
+        return "IO" if scheme == "IO" else ""
+    seen = {match[1].upper() for tag in tags if (match := _SPAN.fullmatch(tag))}
+    inside, end = "M" if "M" in seen else "I", "L" if "L" in seen else "E"
+    single = next((letter for letter in "SUW" if letter in seen), "U" if end == "L" else "S")
+    return f"B{inside}{end}{single}"
+
+
+def written_with(marks: str, tags: Sequence[str]) -> tuple[str, ...]:
+    """Convert IOB2 tags to those that `marks_of` describes; spans of one type that touch become one in ``IO``."""
+    if marks == "IO":
+        return tuple(tag if tag == "O" else tag[2:] for tag in tags)
+    if not marks:
+        return tuple(tags)
+    begin, inside, end, single = tuple(marks)
+    followed = [tag[:2] == "I-" for tag in (*tags, "O")[1:]]
+    letters = {("B", True): begin, ("B", False): single, ("I", True): inside, ("I", False): end}
+    return tuple(
+        tag if tag == "O" else letters[tag[0], more] + tag[1:]
+        for tag, more in zip(tags, followed, strict=True)
+    )

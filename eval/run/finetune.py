@@ -17,7 +17,7 @@ from xling.core.settings.codes import Lang
 from xling.core.settings.ranges import NOT_NEGATIVE, ranged
 from xling.core.settings.unused import refuse
 from xling.eval.metrics import METRICS
-from xling.eval.rows.own import data_of, with_own_suite
+from xling.eval.rows.own import OwnSuite, data_of, with_own_suite
 from xling.eval.rows.own_files import OwnFiles
 from xling.eval.rows.protocols import capped, hold_out, select, source_rows, training_suite
 from xling.eval.rows.suite import Example, Suite, suites
@@ -155,7 +155,12 @@ def _counts(parts: Sequence[_Part], scores: Sequence[list[float]]) -> dict[str, 
     if len(parts) == 1:
         (part,), (dev_scores,) = parts, scores
         counts = {"train_rows": len(part.train), "dev_rows": len(part.dev), "dev_scores": dev_scores}
-        return {**counts, "labels": list(part.suite.labels)}
+        marks = part.suite.marks if isinstance(part.suite, OwnSuite) else ""
+        return {
+            **counts,
+            "labels": list(part.suite.labels),
+            **({model_folder.TAG_MARKS: marks} if marks else {}),
+        }
     names = [part.suite.name for part in parts]
     return {
         "heads": names,

@@ -4,7 +4,7 @@ The model is one of ``xling finetune``. Its task says which columns a file needs
 words or running text for tags, passage and question for spans. Labels are those of the training rows, as written.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +20,7 @@ from xling.eval.kinds.base import KINDS, Example, Kind
 from xling.eval.rows import own_formats
 from xling.eval.rows.own_columns import LABEL, TAG, Reading
 from xling.eval.rows.own_spans import words_of
+from xling.eval.rows.tag_schemes import written_with
 from xling.eval.rows.wikiann import without_marks
 from xling.models.files import model_folder
 
@@ -120,6 +121,7 @@ class Labeller:
         if not fitting:
             raise UserError(f"{checkpoint} is fine-tuned for {task}", "classes, pairs, tags or spans")
         self._kind: Kind = fitting[0]
+        self._marks = model_folder.tag_marks(checkpoint).get(model_folder.TAG_MARKS, "")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -142,9 +144,12 @@ class Labeller:
             Example(str(i), self._kind.row_of_cells(_with_words(row), i)[0], None)
             for i, row in enumerate(rows)
         ]
+        answers: Iterable[Any] = self._predicted(examples, code)
+        if self._marks:
+            answers = (written_with(self._marks, tags) for tags in answers)
         return [
             {**example.fields, **self._kind.cells_of_answer(answer)}
-            for example, answer in zip(examples, self._predicted(examples, code), strict=True)
+            for example, answer in zip(examples, answers, strict=True)
         ]
 
     def _predicted(self, examples: Sequence[Example], lang: str) -> Iterator[Any]:

@@ -11,7 +11,7 @@ from xling.core.output import manifest
 from xling.hub.checks import check_no_static_head
 from xling.hub.settings import QuantizeConfig
 from xling.models.files import model_weights
-from xling.models.files.model_folder import INT8, TASK, TASK_FILE
+from xling.models.files.model_folder import INT8, TASK, TASK_FILE, tag_marks
 from xling.models.network.int8 import round_to_int8
 from xling.static.encoder_files import WEIGHTS_FILE, is_static_encoder, quantize_encoder
 from xling.text import vocab
@@ -47,5 +47,6 @@ def run(cfg: QuantizeConfig) -> manifest.Manifest:
         vocab.copy_vocabulary(cfg.checkpoint, publication.path)
         sentence.copy_head([cfg.checkpoint], publication.path)
         sizes = [file.stat().st_size for file in (path, publication.path / path.name)]
+        publication.counts |= tag_marks(cfg.checkpoint)
         publication.counts |= {"langs": state["langs"], "bytes_before": sizes[0], "bytes": sizes[1]}
     return manifest.read(cfg.out)

@@ -21,7 +21,7 @@ from xling.core.output import manifest
 from xling.hub import checks, files, tokenizer
 from xling.hub.settings import TrimConfig
 from xling.models.files import model_weights
-from xling.models.files.model_folder import TASK, TASK_FILE
+from xling.models.files.model_folder import TASK, TASK_FILE, tag_marks
 from xling.models.network.encoder import PAD, EncoderModel
 from xling.text import vocab
 from xling.text.files import corpus_reader
@@ -76,7 +76,7 @@ def run(cfg: TrimConfig) -> manifest.Manifest:
             vocab.copy_vocabulary(vocabulary_folder, publication.path)
             sentence.copy_head([cfg.checkpoint], publication.path)
             model_weights.save_model(publication.path / "model.pt", small_model, langs, publication.path)
-        publication.counts |= {
+        publication.counts |= tag_marks(cfg.checkpoint) | {
             "langs": langs,
             "vocabulary_before": num_pieces_before,
             "vocabulary": len(rows),

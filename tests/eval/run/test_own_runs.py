@@ -175,17 +175,30 @@ def test_a_label_that_the_model_has_not_learned_is_named(
     assert "new.tsv:3: unknown label '3'; valid: the model's: 1, 2" in capsys.readouterr().err
 
 
-def test_tags_and_pairs_have_answers_in_the_form_of_their_rows(tmp_path: Path, model: Path) -> None:
+def test_tags_and_pairs_have_answers_in_the_form_of_their_rows(
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sentence = "Amina B-PER\nMwangi E-PER\nlives O\nhere O\n"
     (tmp_path / "en.train.conll").write_text("\n".join([sentence] * 8))
     rows = "".join(f"{WORDS[i % 2]}\t{WORDS[0]}\t{'different' if i % 2 else 'same'}\n" for i in range(12))
     (tmp_path / "pairs.tsv").write_text("premise\thypothesis\tlabel\n" + rows)
     fit = {"epochs": 1, "max_length": 32}
     tagger = xling.load(model).finetune(tmp_path / "tagger", tags=tmp_path / "en.train.conll", fit=fit)
+    quantized = tmp_path / "quantized"
+    assert cli.main(["quantize", f"checkpoint={tagger.path}", f"out={quantized}"]) == 0
     words, split = tagger.predict([["Amina", "Mwangi"], "Amina (Mwangi)!"], lang="sw")
     assert [word for word, _ in words] == ["Amina", "Mwangi"]
     assert [word for word, _ in split] == ["Amina", "(", "Mwangi", ")", "!"]
-    assert {tag for _, tag in [*words, *split]} <= {"O", "B-PER", "I-PER"}
+    assert {tag for _, tag in [*words, *split]} <= {"O", "B-PER", "I-PER", "E-PER", "S-PER"}
+    wanted = {"Amina": "B-PER", "Mwangi": "I-PER"}  # what the model's own labels say, as IOB2
+    monkeypatch.setattr(
+        "xling.transfer.tune.TunedModel.predict",
+        lambda self, rows, lang: [tuple(wanted.get(w, "O") for w in row.fields["tokens"]) for row in rows],
+    )
+    for folder in (tagger.path, quantized):
+        (words,) = xling.load(folder).predict([["Amina", "Mwangi", "lives"]], lang="sw")
+        assert [tag for _, tag in words] == ["B-PER", "E-PER", "O"]
+    monkeypatch.undo()
     (tmp_path / "wikiann.txt").write_text("sw:Amina\nsw:lives\n\nsw:Mwangi\nsw:here\n")
     out = tmp_path / "answers.jsonl"
     assert cli.main(["predict", str(tagger.path), str(tmp_path / "wikiann.txt"), f"out={out}"]) == 0

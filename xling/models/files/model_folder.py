@@ -14,6 +14,7 @@ from xling.core import languages
 from xling.core.commands import inputs
 from xling.core.commands.stage_type import load
 from xling.core.errors import UserError, unknown
+from xling.core.output import manifest
 from xling.models.model_setting import DECODER
 from xling.models.shape import Shape, names
 from xling.text.vocab import vocab_digest
@@ -32,6 +33,8 @@ INT8 = "int8"
 MODEL_FILE, TASK_FILE = inputs.MODEL_FILES
 SENTENCE_FILE = "sentence.pt"
 """File beside a model that says how it makes sentence vectors, see `xling.transfer.sentence`."""
+TAG_MARKS = "tag_marks"
+"""Key of a tagger's counts in its manifest: how its training rows mark spans, where not as IOB2."""
 _OF_TRANSFORMERS = "transformers"
 """Key of a model that transformers computes, see `xling.models.network.transformers_wrapper`."""
 OLD_TORCH = 0x1950A86A20F9469CFC6C
@@ -138,6 +141,12 @@ def check_body(directory: Path, *kinds: str) -> dict[str, Any]:
         content["langs"] = languages.canonical_list(content.get("langs", ()))
         check_vocabulary(content["vocab_digest"], directory, path)
     return content
+
+
+def tag_marks(directory: Path) -> dict[str, str]:
+    """Return the count `TAG_MARKS` of a published model, {} where it has none."""
+    counts = manifest.read(directory).counts if (directory / manifest.FILE_NAME).is_file() else {}
+    return {TAG_MARKS: counts[TAG_MARKS]} if counts.get(TAG_MARKS) else {}
 
 
 def choose_head(content: Mapping[str, Any], directory: Path, head: str = "") -> dict[str, Any]:
