@@ -22,6 +22,7 @@ _OFF = ("0", "false", "off")
 _ODT_SKIPPED = frozenset(
     {"tracked-changes", "annotation", "note", "ruby-text", "forms", "index-title-template"}
     | {"table-of-content", "illustration-index", "table-index", "alphabetical-index"}
+    | {"master-styles", "binary-data"}  # of a flat file: headers and footers, pictures
 )
 _ODT_PICTURES, _ODT_OF_PICTURE = (
     frozenset({"frame", "g", "custom-shape", "rect", "line"}),
@@ -168,37 +169,63 @@ def _word_end(name: str, texts: list[list[str]], tables: list[list[list[list[str
             tables[-1][-1][-1] += [" ".join(row) for row in rows]
 
 
-def odt_paragraphs(path: Path) -> Iterator[str]:
-    """Yield headings and paragraphs of an OpenDocument text (.odt), those in tables and frames too.
+def _attribute(attributes: dict[str, str], name: str) -> str:
+    """Return the attribute of this name under any prefix, "" where there is none."""
+    return next((value for key, value in attributes.items() if key.rpartition(":")[2] == name), "")
 
-    Deleted text, notes, comments, tables of contents and indices are left out.
+
+def _odt_events(path: Path) -> Iterator[Event]:
+    """Yield the XML events of an OpenDocument text, packed (.odt) or flat (.fodt)."""
+    if path.suffix.lower() == ".fodt":
+        with path.open("rb") as file:
+            yield from events(file, str(path))
+    else:
+        with open_packed(path) as archive:
+            yield from member_events(archive, "content.xml")
+
+
+def odt_paragraphs(path: Path) -> Iterator[str]:
+    """Yield headings and paragraphs of an OpenDocument text (.odt, .fodt), those in tables and frames too.
+
+    Deleted and hidden text, notes, comments, tables of contents and indices are left out.
 
     Raises:
         UserError: no such document, or a damaged one.
     """
-    with open_packed(path) as archive:
-        skipped, in_frame = 0, [False]
-        texts: list[list[str]] = []
-        for kind, name, _ in member_events(archive, "content.xml"):
-            if kind == "end":
-                in_frame.pop()
-            of_picture = in_frame[-1] and name in _ODT_OF_PICTURE
+    skipped, in_frame, style = 0, [False], ""
+    texts: list[list[str]] = []
+    raising, hiding = set[str](), set[str]()  # names of styles
+    spans: list[str] = []
+    for kind, name, attributes in _odt_events(path):
+        if kind == "end":
+            in_frame.pop()
+        of_picture = in_frame[-1] and name in _ODT_OF_PICTURE
+        if kind == "start":
+            in_frame.append(name in _ODT_PICTURES)
+        if kind != "text" and (name in _ODT_SKIPPED or of_picture):
+            skipped += 1 if kind == "start" else -1
+        elif skipped:
+            continue
+        elif kind == "text":
+            if texts and hiding.isdisjoint(spans):
+                texts[-1].append(name if raising.isdisjoint(spans) else raised(name))
+        elif name in ("p", "h"):
             if kind == "start":
-                in_frame.append(name in _ODT_PICTURES)
-            if kind != "text" and (name in _ODT_SKIPPED or of_picture):
-                skipped += 1 if kind == "start" else -1
-            elif skipped:
-                continue
-            elif kind == "text":
-                if texts:
-                    texts[-1].append(name)
-            elif name in ("p", "h"):
-                if kind == "start":
-                    texts.append([])
-                elif texts:
-                    yield "".join(texts.pop())
-            elif kind == "start" and texts and name in ("s", "tab", "line-break"):
-                texts[-1].append("\n" if name == "line-break" else " ")
+                texts.append([])
+            elif texts:
+                yield "".join(texts.pop())
+        elif name == "span":
+            spans = [*spans, _attribute(attributes, "style-name")] if kind == "start" else spans[:-1]
+        elif kind == "start" and name == "style":
+            style = _attribute(attributes, "name")
+        elif kind == "start" and name == "text-properties":
+            position = _attribute(attributes, "text-position").split() or ["0%"]
+            if position[0] == "super" or not position[0].startswith(("0", "-", "sub")):
+                raising.add(style)
+            if _attribute(attributes, "display") == "none":
+                hiding.add(style)
+        elif kind == "start" and texts and name in ("s", "tab", "line-break"):
+            texts[-1].append("\n" if name == "line-break" else " ")
 
 
 def epub_pages(path: Path) -> Iterator[tuple[str, bytes | None]]:

@@ -13,7 +13,7 @@ from xling.text.document import Ledger
 class Odt(WholeFiles):
     """The body of each file."""
 
-    endings = (".odt",)
+    endings = (".odt", ".fodt")
 
     def texts(self, path: Path, ledger: Ledger) -> Iterator[tuple[str, str]]:
         """Yield the text of the body."""

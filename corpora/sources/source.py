@@ -289,7 +289,7 @@ def _with_schemes(uri: str, pattern: str) -> str:
 _HEAD_LINES = 1000
 _ENDINGS = (
     *(".gz", ".xz", ".zst", ".bz2", ".wet", ".warc", ".txt", ".jsonl", ".json", ".xml"),
-    *(".parquet", ".csv", ".tsv", ".docx", ".odt", ".epub", ".html", ".eaf", ".xlsx", ".xlsb"),
+    *(".parquet", ".csv", ".tsv", ".docx", ".odt", ".fodt", ".epub", ".html", ".eaf", ".xlsx", ".xlsb"),
     *(".xls", ".ods"),
 )
 

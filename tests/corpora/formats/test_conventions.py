@@ -150,6 +150,41 @@ def test_descriptions_of_pictures_are_no_text_of_libreoffice(tmp_path: Path) -> 
     assert texts(f"odt:{tmp_path}/a.odt") == ["Simba: Wanyama\nSimba analala chini ya mti."]
 
 
+ODF = 'xmlns:office="o" xmlns:style="s" xmlns:text="t" xmlns:fo="f"'
+STYLED = (
+    '<office:automatic-styles><style:style style:name="T1"><style:text-properties style:text-position="super 58%"/>'
+    '</style:style><style:style style:name="T2"><style:text-properties text:display="none"/></style:style>'
+    '<style:style style:name="T3"><style:text-properties style:text-position="-33% 58%" fo:color="#00f"/></style:style>'
+    "</office:automatic-styles>"
+)
+STYLED_BODY = (
+    '<office:body><office:text><text:p>Kilo 10<text:span text:style-name="T1">6</text:span> za H'
+    '<text:span text:style-name="T3">2</text:span>O<text:span text:style-name="T2"> siri</text:span>, m'
+    '<text:span text:style-name="T3"><text:span text:style-name="T1">2</text:span></text:span> moja.</text:p>'
+    "</office:text></office:body>"
+)
+
+
+def test_raised_digits_of_libreoffice_stay_raised_and_hidden_text_is_left_out(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.odt", "w") as archive:
+        archive.writestr(
+            "content.xml", f"<office:document-content {ODF}>{STYLED}{STYLED_BODY}</office:document-content>"
+        )
+    assert texts(f"odt:{tmp_path}/a.odt") == ["Kilo 10⁶ za H2O, m² moja."]
+
+
+def test_flat_texts_of_libreoffice_have_no_headers_and_no_bytes_of_pictures(tmp_path: Path) -> None:
+    header = (
+        "<office:master-styles><style:header><text:p>Ukurasa</text:p></style:header></office:master-styles>"
+    )
+    picture = "<text:p><office:binary-data>iVBORw0KGgo=</office:binary-data>Picha ya mji.</text:p>"
+    body = STYLED_BODY.replace("</office:text>", f"{picture}</office:text>")
+    (tmp_path / "a.fodt").write_text(f"<office:document {ODF}>{STYLED}{header}{body}</office:document>")
+    (tmp_path / "b.fodt").write_text("<office:document")
+    assert texts(f"odt:{tmp_path}/a.fodt") == ["Kilo 10⁶ za H2O, m² moja.\nPicha ya mji."]
+    assert texts(f"odt:{tmp_path}/b.fodt") == []
+
+
 NOTE_MARKS = {
     "a book": '<sup><a epub:type="noteref" href="#f1">1</a></sup>',
     "a book, by its style alone": '<a epub:type="noteref" class="raised" href="notes.xhtml#f1">12</a>',
