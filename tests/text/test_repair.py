@@ -67,6 +67,8 @@ def test_what_was_mended_needs_no_second_mending(text: str) -> None:
 @pytest.mark.parametrize(("text", "mended"), [
     ("Fish &amp; chips", "Fish & chips"), ("Fish &amp;amp; chips", "Fish & chips"), ("&#233;t&eacute;", "été"),
     ("a&nbsp;b", "a b"), ("&unknown; &c", "&unknown; &c"),
+    ("Caf=C3=A9, 2 =3D 1+1, n=\nchi", "Café, 2 = 1+1, nchi"), ("=E2=80=9CM=C5=ABsa=E2=80=9D", "“Mūsa”"),
+    ("a=C3=28, b=3D, f?q=41=42", "a=C3=28, b=3D, f?q=41=42"),
 ])  # fmt: skip
 def test_entities(text: str, mended: str) -> None:
     assert repair.decode_entities(text) == mended

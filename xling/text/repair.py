@@ -30,6 +30,9 @@ _MAX_ROUNDS = 2  # text that was escaped or decoded wrongly twice
 # Bytes or a list of texts, as Python writes them.
 _PYTHON = re.compile(r"(?:b|\[)['\"].*['\"]\]?\Z", re.DOTALL)
 _CODE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+")
+# Bytes as mail programs write them (quoted-printable): a letter in UTF-8, then in such a text all else and cut lines.
+_MAIL_LETTER = re.compile(r"=[C-F][0-9A-F]=[89AB][0-9A-F]")
+_MAIL_BYTES = re.compile(r"=\r?\n|(?:=[0-9A-F]{2})+")
 # A line end that a program wrote as two letters: behind a sentence, and in such a text elsewhere. No \nu of LaTeX.
 _LINE_END = re.compile(r"(?:\\r)?\\n(?![a-z])")
 _LINE_END_BEHIND = re.compile(r"(?<=[.!?…。！？؟۔।:\"'”’»)\s])" + _LINE_END.pattern)
@@ -95,12 +98,19 @@ _APOSTROPHE = re.compile(r"(?<=[^\W\d_])[`´](?=[^\W\d_])")
 _QUOTE_MARKS = '"“”„«»‟'
 
 DAMAGE_PATTERN = (
-    r"^(?:b|\[)['\"]|&[a-zA-Z#][a-zA-Z0-9]{1,8};|\\[unr]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u{ad}\u{feff}\u{200b}-\u{200f}\u{2028}-\u{202e}"
+    r"^(?:b|\[)['\"]|=[C-F][0-9A-F]=[89AB]|&[a-zA-Z#][a-zA-Z0-9]{1,8};|\\[unr]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u{ad}\u{feff}\u{200b}-\u{200f}\u{2028}-\u{202e}"
     r"\u{2060}-\u{2069}]|``|,,|\"\"|\p{L}[`´]\p{L}|Ã "
     + "".join(f"|{_sequence_pattern(codec)}" for codec in _WHOLE_TEXT_CODECS)
     + "|[ÃÂÐÑ]\u00a0"
 )
 """What a text holds in which a step of `mend` finds something; in the syntax of polars."""
+
+
+def _decode_mail_bytes(match: re.Match[str]) -> str:
+    """Return the characters of bytes such as ``=C3=A9``, as they are where they are not UTF-8; a soft line end is none."""
+    with suppress(UnicodeDecodeError):
+        return bytes.fromhex(match[0].replace("=", "")).decode() if match[0][1] not in "\r\n" else ""
+    return match[0]
 
 
 def decode_entities(text: str) -> str:
@@ -115,6 +125,8 @@ def decode_entities(text: str) -> str:
         )
         plain = _LINE_END.sub("\n", plain) if _LINE_END_BEHIND.search(plain) else plain
         text = plain.replace('\\"', '"') if plain != text else text
+    if _MAIL_LETTER.search(text):
+        text = _MAIL_BYTES.sub(_decode_mail_bytes, text)
     for _ in range(_MAX_ROUNDS):
         decoded_text = _ENTITY.sub(lambda match: html.unescape(match[0]).replace("\xa0", " "), text)
         if decoded_text == text:
