@@ -107,7 +107,7 @@ DAMAGE_PATTERN = (
 
 
 def _decode_mail_bytes(match: re.Match[str]) -> str:
-    """Return the characters of bytes such as ``=C3=A9``, as they are where they are not UTF-8; a soft line end is none."""
+    """Return the characters of bytes such as ``=C3=A9``, "" for a soft line end; what is not UTF-8 stays."""
     with suppress(UnicodeDecodeError):
         return bytes.fromhex(match[0].replace("=", "")).decode() if match[0][1] not in "\r\n" else ""
     return match[0]
