@@ -12,13 +12,16 @@ TOKENISED = "tokenised before: "
 TAGS = "tags of HTML or BBCode"
 KINDS = (
     *("BPE", "SentencePiece", "WordPiece", "byte-level BPE", "joiners"),
-    *("marks of training", TAGS, "words apart"),
+    *("marks of training", TAGS, "tagged words", "words apart"),
 )
 
 _BPE = re.compile(r"\S@@ \S")
 _WORDPIECE = re.compile(r"\S ##(?=[^\W\d_])")
 _BYTE_LEVEL = re.compile(r"(?:^|\s)Ġ\S", re.MULTILINE)
 _MIN_BYTE_LEVEL = 0.4  # of the words; in Maltese few begin with this letter
+# A part of speech behind a word, as taggers write it: ``dog_NN``, ``我/r``, ``dog/NN/O``.
+_TAGGED = re.compile(r"(?<=\S)(?:[_/](?:[A-Z]{1,5}\$?|[a-z]{1,2}|[.,:]|``|''|-[LR]RB-))+(?=\s|$)")
+_MIN_TAGGED, _MIN_TAGGED_SHARE = 3, 0.6  # words, and their share of all
 _JOINER = re.compile(r" ?￭ ?")
 _END_OF_WORD = "</w>"
 _UNSPACED = "\u0e01-\u0e7f\u3041-\u30ff\u3400-\u9fff。，、！？；：（）「」"
@@ -43,8 +46,8 @@ _BRACKET = re.compile("|".join(_BRACKETS))
 _CLITIC = re.compile(r"(?<=\w) (?:['’](?:s|m|d|re|ve|ll)|n['’]t)(?=\s|$)")
 _APART = re.compile(r"(?<=[\w\])\"'”»%]) [.,](?=\s|$)")
 _TOGETHER = re.compile(r"(?<=[\w\])\"'”»%])[.,](?=\s|$)")
-_SPACED_UNSPACED = re.compile(rf"(?<=[{_UNSPACED}]) (?=[{_UNSPACED}])")
-_SPACED_PHRASED = re.compile(rf"(?<=[{_PHRASED}]) (?=[{_PHRASED}])")
+_SPACED_UNSPACED = re.compile(rf"(?<=[{_UNSPACED}])[ |](?=[{_UNSPACED}])")
+_SPACED_PHRASED = re.compile(rf"(?<=[{_PHRASED}])[ |](?=[{_PHRASED}])")
 _MIN_SPACED, _MIN_SPACED_SHARE = 5, 0.2  # blanks, and their share of the characters
 _MIN_PHRASED_SHARE = 0.11  # at most 0.09 in SIB-200, NTREX and the UDHR
 # Vietnamese whose syllables are joined to words.
@@ -76,6 +79,8 @@ def tokenised_kind(text: str) -> str:
         return "marks of training"
     if any(sign in text for sign in ("</", "<br", "[/")) and _TAG.search(text):
         return TAGS
+    if ("_" in text or "/" in text) and _are_tagged(text):
+        return "tagged words"
     signs = 0
     if "@" in text:
         signs += len(_JOINED.findall(text))
@@ -101,6 +106,12 @@ def _is_spaced(text: str) -> bool:
         (blanks := len(pattern.findall(text))) >= _MIN_SPACED and blanks > share * len(text)
         for pattern, share in ((_SPACED_UNSPACED, _MIN_SPACED_SHARE), (_SPACED_PHRASED, _MIN_PHRASED_SHARE))
     )
+
+
+def _are_tagged(text: str) -> bool:
+    """Return whether most words have a part of speech behind them."""
+    num_tagged = len(_TAGGED.findall(text))
+    return num_tagged >= _MIN_TAGGED and num_tagged > _MIN_TAGGED_SHARE * len(text.split())
 
 
 def _is_byte_level(text: str) -> bool:
@@ -139,6 +150,8 @@ def undo(text: str, lang: str = "") -> str:
             text = re.sub(r" \|\|\| \d+-\d+.*", "", text)
             text = "\n".join(_TRAINING_MARK.sub(" ", line).strip() for line in text.split("\n"))
             text = re.sub(" {2,}", " ", text)
+        elif kind == "tagged words":
+            text = _TAGGED.sub("", text)
         elif kind == TAGS:
             text = _TAG.sub("", _BREAK.sub("\n", text))
         else:
