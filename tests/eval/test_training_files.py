@@ -34,13 +34,14 @@ def test_a_test_file_behind_several_outputs_is_found_by_its_content(
 def test_controls_without_the_trained_weights_are_no_reason_to_warn(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    topics, copy = tmp_path / "test.tsv", tmp_path / "model"
+    topics, train, copy = tmp_path / "test.tsv", tmp_path / "train.tsv", tmp_path / "model"
+    train.write_text("text\tlabel\n" + "".join(f"a goal {n}\tsport\na vote {n}\tnews\n" for n in range(4)))
     topics.write_text("text\tlabel\n" + "".join(f"goal {n}\tsport\nvote {n}\tnews\n" for n in range(4)))
     shutil.copytree(model, copy)
     manifest.write(copy, replace(manifest.read(model), inputs={str(topics): manifest.check_file(topics)}))
     words = [
         f"classes={topics}",
-        f"train={topics}",
+        f"train={train}",
         f"checkpoint={copy}",
         "fit.epochs=1",
         "fit.max_length=32",
