@@ -22,17 +22,9 @@ from pathlib import Path
 
 GUIDES = Path(__file__).resolve().parents[1] / "docs" / "guides"
 ORDER = (
-    "corpus",
-    "train",
-    "own_files",
-    "serve_a_language",
-    "evaluate",
-    "own_test_set",
-    "translate",
-    "adapt",
-    "slurm",
+    "corpus", "train", "own_files", "serve_a_language", "evaluate", "own_test_set", "translate", "adapt", "slurm",
     "extend",
-)
+)  # fmt: skip
 OTHERS = ("eval list", "eval rescore", "eval power", "eval seal", "eval verify", "finetune mt")
 """Commands that do not take the settings of the stage that their first word names."""
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -48,8 +40,7 @@ def blocks(text: str) -> Iterator[tuple[str, str]]:
 
 def smaller(line: str, tiny: dict[str, list[str]]) -> str:
     """Replace and add settings in a line that calls one of the stages; other lines stay."""
-    match = re.match(r"xling\s+((?:[a-z-]+ )*[a-z-]+)", line)
-    named = match[1] if match else ""
+    named = match[1] if (match := re.match(r"xling\s+((?:[a-z-]+ )*[a-z-]+)", line)) else ""
     stages = [stage for stage in tiny if f"{named} ".startswith(f"{stage} ")]
     command = " ".join(named.split()[:2])
     if not stages or (command in OTHERS and command not in tiny):

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
+import itertools
 import os
 import random
 from collections.abc import Iterator, Sequence
@@ -66,8 +68,7 @@ def untouched(node: ast.AST) -> Iterator[ast.AST | None]:
     name = getattr(node.func, "attr", getattr(node.func, "id", "")) if isinstance(node, ast.Call) else ""
     if isinstance(node, (ast.Assert, ast.Raise, ast.JoinedStr)) or name in MESSAGES:
         yield node
-    yield from (getattr(node, part, None) for part in ("annotation", "returns"))
-    yield node.pattern if isinstance(node, ast.match_case) else None
+    yield from (getattr(node, part, None) for part in ("annotation", "returns", "pattern"))
     for word in node.keywords if isinstance(node, ast.Call) else ():
         yield word.value if word.arg in UNSEEN else None
 
@@ -75,9 +76,7 @@ def untouched(node: ast.AST) -> Iterator[ast.AST | None]:
 def sites(path: Path) -> Iterator[Mutant]:
     """Yield every mutant of the functions of a file."""
     source = path.read_bytes()
-    starts = [0]
-    for line in source.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
+    starts = [0, *itertools.accumulate(map(len, source.splitlines(keepends=True)))]
 
     def planted(node: ast.expr, after: str) -> Mutant:
         start = starts[node.lineno - 1] + node.col_offset
@@ -114,23 +113,20 @@ def with_switches(source: bytes, mutants: Sequence[tuple[int, Mutant]]) -> bytes
     for number, one in mutants:
         text = f"(({one.after}) if __import__('mutant_changes').on({number}) else (".encode()
         inserted += [(one.start, 1, -one.end, number, text), (one.end, 0, -one.start, -number, b"))")]
-    parts, last = [], 0
-    for place, *_, text in sorted(inserted):
-        parts += [source[last:place], text]
-        last = place
-    return b"".join([*parts, source[last:]])
-
-
-_hits: set[tuple[str, int]] = set()
+    for place, *_, text in sorted(inserted, reverse=True):
+        source = source[:place] + text + source[place:]
+    return source
 
 
 def on(number: int) -> bool:
     """Whether a mutant takes effect here: ``XLING_MUTANT`` has its number. Without any it is noted as reached."""
     if active := os.environ.get("XLING_MUTANT"):
         return active == str(number)
-    hit = (os.environ.get("XLING_MUTANT_TEST", ""), number)
-    if hit not in _hits:
-        _hits.add(hit)
-        with Path(os.environ["XLING_MUTANT_HITS"]).open("a") as file:
-            file.write(f"{number}\t{hit[0]}\n")
+    _note(number, os.environ.get("XLING_MUTANT_TEST", ""))
     return False
+
+
+@functools.cache
+def _note(number: int, test: str) -> None:
+    with Path(os.environ["XLING_MUTANT_HITS"]).open("a") as file:
+        file.write(f"{number}\t{test}\n")

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
+import itertools
 import json
 import os
 import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ import mutant_changes
 from mutant_changes import Mutant, chosen, with_switches
 
 ROOT = Path(__file__).resolve().parents[1]
+Row = tuple[str, float, bool]  # of a test: name, processor seconds, success
 FAST = "not slow and not slurm and not data and not browser and not zsh and not fish"
 
 
@@ -45,19 +46,24 @@ def copied(mutants: Sequence[Mutant], copy: Path) -> None:
 class Tester:
     """A plugin of pytest: instead of running the tests it has read, it tries mutants on them, each in a fork."""
 
-    def __init__(self, num_mutants: int, given: argparse.Namespace, folder: Path) -> None:
-        self.num_mutants, self.given, self.folder = num_mutants, given, folder
-        self.outcomes: list[str] = []
-        self.seconds: dict[str, float] = {}
-        self.is_sound: dict[str, bool] = {}
-        # Test, or file of tests for what a shared fixture reaches -> mutants.
-        self.reached: dict[str, set[int]] = {}
+    def __init__(self, mutants: Sequence[Mutant], given: argparse.Namespace, folder: Path) -> None:
+        self.mutants, self.given, self.folder = mutants, given, folder
+        self.seconds, self.is_sound = dict[str, float](), dict[str, bool]()
+        # Number of a mutant, and a test, or a file of tests for what a shared fixture reaches.
+        self.reached: set[tuple[str, ...]] = set()
 
     def pytest_runtestloop(self, session: Any) -> bool:
-        """Called when the tests are read."""
+        """Called when the tests are read: print what no test finds."""
         self.session, self.items = session, {item.nodeid: item for item in session.items}
         self.measure()
-        self.outcomes += [self.outcome(number) for number in range(self.num_mutants)]
+        num_found = 0
+        for number, one in enumerate(self.mutants):
+            if outcome := self.outcome(number):
+                said = f"{one.line}: {outcome}: {one.before} -> {one.after}"
+                self.given.say(f"{one.path.relative_to(ROOT)}:{said}")
+            num_found += not outcome
+        share = 100 * num_found / max(1, len(self.mutants))
+        self.given.say(f"{num_found} of {len(self.mutants)} found ({share:.1f} %); seed {self.given.seed}")
         return True
 
     @pytest.hookimpl(wrapper=True)
@@ -70,17 +76,8 @@ class Tester:
         os.environ["XLING_MUTANT_TEST"] = test
         return result
 
-    def run(self, tests: Sequence[str], after: Callable[[str, float, bool], None]) -> None:
-        """Run tests in this process; ``after`` is given the name, the seconds and the success of every one."""
-        for name, next_name in zip(tests, [*tests[1:], None], strict=True):
-            failed, began = self.session.testsfailed, sum(os.times()[:4])
-            os.environ["XLING_MUTANT_TEST"] = name
-            item = self.items[name]
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=self.items.get(next_name))
-            after(name, sum(os.times()[:4]) - began, self.session.testsfailed == failed)
-
-    def forked(self, work: Callable[[Any], None]) -> tuple[bool, str]:
-        """Do ``work(file)`` in a fork; return whether it ended well, and what it wrote."""
+    def tried(self, tests: Sequence[str], mutant: int | None = None) -> tuple[list[Row], bool]:
+        """Run tests in a fork, with a mutant until one fails; return their rows and whether it ended by itself."""
         with tempfile.TemporaryDirectory(dir=self.folder, ignore_cleanup_errors=True) as scratch:
             out = Path(scratch, "out")
             out.touch()
@@ -88,78 +85,72 @@ class Tester:
                 try:
                     os.setsid()
                     os.environ["PYTEST_DEBUG_TEMPROOT"] = scratch
-                    with out.open("w") as file:
-                        work(file)
+                    if mutant is not None:
+                        os.environ["XLING_MUTANT"] = str(mutant)
+                    self.run(tests, out)
                 except BaseException:
                     os._exit(3)
                 os._exit(0)
             _, status = os.waitpid(child, 0)
             with contextlib.suppress(ProcessLookupError):  # what the tests have left running
                 os.killpg(child, signal.SIGKILL)
-            return not status, out.read_text()
+            return [json.loads(line) for line in out.read_text().splitlines()], not status
+
+    def run(self, tests: Sequence[str], out: Path) -> None:
+        """Run tests in this process and write what became of each to a file."""
+        for name, next_name in zip(tests, [*tests[1:], None], strict=True):
+            failed, began = self.session.testsfailed, sum(os.times()[:4])
+            os.environ["XLING_MUTANT_TEST"] = name
+            item = self.items[name]
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=self.items.get(next_name))
+            is_passed = self.session.testsfailed == failed
+            with out.open("a") as file:
+                print(json.dumps([name, sum(os.times()[:4]) - began, is_passed]), file=file)
+            if "XLING_MUTANT" in os.environ and not is_passed:
+                return
 
     def measure(self) -> None:
         """Run every file of tests in a fork without any mutant."""
-        by_file: dict[str, list[str]] = {}
-        for name in self.items:
-            by_file.setdefault(name.partition("::")[0], []).append(name)
-        for tests in by_file.values():
-
-            def work(file: Any, tests: Sequence[str] = tests) -> None:
-                self.run(tests, lambda *each: print(json.dumps(each), file=file, flush=True))
-
-            for name, seconds, ok in map(json.loads, self.forked(work)[1].splitlines()):
+        for _, tests in itertools.groupby(self.items, lambda name: name.partition("::")[0]):
+            for name, seconds, is_passed in self.tried([*tests])[0]:
                 self.seconds[name] = seconds
-                if not ok:
+                if not is_passed:
                     self.is_sound[name] = False
                     self.given.say(f"# fails alone: {name}")
-        for line in (self.folder / "hits").read_text().splitlines():
-            number, _, test = line.partition("\t")
-            self.reached.setdefault(test, set()).add(int(number))
+        self.reached = {tuple(line.split("\t")) for line in (self.folder / "hits").read_text().splitlines()}
 
     def order(self, number: int) -> list[str]:
         """Return the tests for one mutant: the fastest case of every test first, then the second, within the budget."""
         cases: dict[str, list[tuple[float, str]]] = {}
         for test, seconds in self.seconds.items():
             by = (test, test.partition("::")[0])
-            if self.is_sound.get(test, True) and any(number in self.reached.get(each, ()) for each in by):
+            if self.is_sound.get(test, True) and any((str(number), each) in self.reached for each in by):
                 cases.setdefault(test.partition("[")[0], []).append((seconds, test))
         ranked = sorted((n, *case) for some in cases.values() for n, case in enumerate(sorted(some)))
-        tests, used = [], 0.0
-        for _, seconds, test in ranked:
-            used += seconds
-            if tests and used > self.given.budget:
-                break
-            tests.append(test)
-        return tests
-
-    def attempt(self, number: int, tests: Sequence[str], file: Any) -> None:
-        """Run tests with one mutant until one fails, whose name is written."""
-        os.environ["XLING_MUTANT"] = str(number)
-
-        def after(name: str, _: float, is_passed: bool) -> None:
-            if not is_passed:
-                print(name, end="", file=file, flush=True)
-                os._exit(1)
-
-        self.run(tests, after)
+        used = itertools.accumulate(seconds for _, seconds, _ in ranked)
+        num_tests = sum(total <= self.given.budget for total in used)
+        return [test for *_, test in ranked[: max(1, num_tests)]]
 
     def outcome(self, number: int) -> str:
-        """Try a mutant on the tests that reach it; a test that also fails without any mutant finds nothing."""
+        """Try a mutant on the tests that reach it; return why it is not found, or nothing.
+
+        A test that also fails without any mutant finds nothing, and a crash is a find.
+        """
         while tests := self.order(number):
-            is_passed, by = self.forked(functools.partial(self.attempt, number, tests))
-            if is_passed:
-                return "survived"
-            if by and by not in self.is_sound:
-                work = functools.partial(self.attempt, self.num_mutants, [by])
-                self.is_sound[by], _ = self.forked(work)
-            if not by or self.is_sound[by]:
-                return f"found by {by or 'a crash'}"
+            rows, is_ended = self.tried(tests, number)
+            by = next((name for name, _, is_passed in rows if not is_passed), "")
+            if not by:
+                return "survived" if is_ended else ""
+            if by not in self.is_sound:
+                alone, is_ended = self.tried([by], len(self.mutants))
+                self.is_sound[by] = is_ended and alone[0][2]
+            if self.is_sound[by]:
+                return ""
         return "not reached"
 
 
-def serve(num_mutants: int, given: argparse.Namespace, folder: Path) -> list[str]:
-    """Read the tests in this process, try the mutants on them, and return what became of each."""
+def serve(mutants: Sequence[Mutant], given: argparse.Namespace, folder: Path) -> int:
+    """Read the tests in this process and try the mutants on them; return 1 where the tests cannot be read."""
     copy = str(folder / "checkout")
     os.chdir(copy)
     sys.path.insert(0, copy)
@@ -172,11 +163,9 @@ def serve(num_mutants: int, given: argparse.Namespace, folder: Path) -> list[str
     os.dup2(log, 2)
     mild = ["-W", "ignore::pytest.PytestAssertRewriteWarning", "-p", "no:cacheprovider", "--timeout=60"]
     words = ["-q", "-m", given.marks, "--hypothesis-seed=0", *mild, *given.tests]
-    tester = Tester(num_mutants, given, folder)
-    if status := pytest.main(words, plugins=[tester]):
+    if status := pytest.main(words, plugins=[Tester(mutants, given, folder)]):
         given.say(f"mutants: pytest ended with {status!r}:\n{(folder / 'log').read_text()}")
-        sys.exit(1)
-    return tester.outcomes
+    return int(bool(status))
 
 
 def main() -> None:
@@ -197,13 +186,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
         copied(mutants, Path(folder, "checkout"))
         Path(folder, "hits").touch()
-        outcomes = serve(len(mutants), given, Path(folder))
-    for one, outcome in zip(mutants, outcomes, strict=True):
-        if not outcome.startswith("found"):
-            given.say(f"{one.path.relative_to(ROOT)}:{one.line}: {outcome}: {one.before} -> {one.after}")
-    num_found = sum(outcome.startswith("found") for outcome in outcomes)
-    share = 100 * num_found / max(1, len(mutants))
-    given.say(f"{num_found} of {len(mutants)} found ({share:.1f} %); seed {given.seed}")
+        sys.exit(serve(mutants, given, Path(folder)))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ on a machine with a network and copied to one without.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -21,18 +22,15 @@ from pathlib import Path
 from typing import Any
 
 try:
+    from packaging.utils import canonicalize_name
     from packaging.version import InvalidVersion, Version
 except ModuleNotFoundError:  # a Python without packages has pip's copy
+    from pip._vendor.packaging.utils import canonicalize_name  # type: ignore[assignment]
     from pip._vendor.packaging.version import InvalidVersion, Version  # type: ignore[assignment]
 
 ROOT = Path(__file__).resolve().parents[1]
 _PINNED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]+)")
-
-
-def canonical(name: str) -> str:
-    """Return the name of a package as indexes write it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def locked(text: str) -> dict[tuple[str, str], list[str]]:
@@ -41,7 +39,7 @@ def locked(text: str) -> dict[tuple[str, str], list[str]]:
     hashes: list[str] = []
     for line in text.splitlines():
         if match := _PINNED.match(line):
-            hashes = packages.setdefault((canonical(match[1]), match[2]), [])
+            hashes = packages.setdefault((canonicalize_name(match[1]), match[2]), [])
         if not line.lstrip().startswith("#"):
             hashes += _HASH.findall(line)
     return packages
@@ -50,30 +48,21 @@ def locked(text: str) -> dict[tuple[str, str], list[str]]:
 def sbom(lock: str, project: Mapping[str, Any]) -> dict[str, Any]:
     """Return a CycloneDX document of the packages in a lock; equal locks give equal documents."""
     serial = uuid.UUID(bytes=hashlib.sha256(lock.encode()).digest()[:16], version=4)
-    components = [
-        {
-            "type": "library",
-            "bom-ref": f"pkg:pypi/{name}@{version}",
-            "name": name,
-            "version": version,
-            "purl": f"pkg:pypi/{name}@{version}",
-            "externalReferences": [
-                {
-                    "type": "distribution",
-                    "url": f"https://pypi.org/project/{name}/{version}/#files",
-                    "hashes": [{"alg": "SHA-256", "content": digest} for digest in hashes],
-                }
-            ],
-        }
-        for (name, version), hashes in sorted(locked(lock).items())
-    ]
-    subject = {"type": "application", "bom-ref": project["name"], "name": project["name"]}
+    components = []
+    for (name, version), hashes in sorted(locked(lock).items()):
+        purl, address = f"pkg:pypi/{name}@{version}", f"https://pypi.org/project/{name}/{version}/#files"
+        sums = [{"alg": "SHA-256", "content": digest} for digest in hashes]
+        files = [{"type": "distribution", "url": address, "hashes": sums}]
+        own = {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl}
+        components.append({**own, "externalReferences": files})
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",
         "serialNumber": f"urn:uuid:{serial}",
         "version": 1,
-        "metadata": {"component": subject},
+        "metadata": {
+            "component": {"type": "application", "bom-ref": project["name"], "name": project["name"]}
+        },
         "components": components,
         "dependencies": [{"ref": project["name"], "dependsOn": [each["bom-ref"] for each in components]}],
     }
@@ -82,25 +71,18 @@ def sbom(lock: str, project: Mapping[str, Any]) -> dict[str, Any]:
 def vulnerabilities(
     database: Path, packages: Mapping[tuple[str, str], list[str]]
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield name, version and identifiers of each known vulnerability of the packages.
-
-    Args:
-        database: zip of entries as the OSV schema 1.x describes them.
-        packages: (name, version), as `locked` returns them.
-    """
-    versions: dict[str, list[str]] = {}
-    for name, version in packages:
-        versions.setdefault(name, []).append(version)
+    """Yield name, version and identifiers of each that a zip of entries of the OSV schema 1.x has of these packages."""
     with zipfile.ZipFile(database) as archive:
         for file in sorted(archive.namelist()):
             entry = json.loads(archive.read(file)) if file.endswith(".json") else {}
             identifiers = ", ".join([str(entry.get("id")), *entry.get("aliases", [])])
-            hit: dict[tuple[str, str], None] = {}
+            spans: dict[str, list[Mapping[str, Any]]] = {}
             for affected in [] if entry.get("withdrawn") else entry.get("affected", []):
-                package = affected.get("package", {})
-                name = canonical(package.get("name", "")) if package.get("ecosystem") == "PyPI" else ""
-                hit |= {(name, v): None for v in versions.get(name, []) if is_affected(v, affected)}
-            yield from ((name, version, identifiers) for name, version in hit)
+                if (package := affected.get("package", {})).get("ecosystem") == "PyPI":
+                    spans.setdefault(canonicalize_name(package.get("name", "")), []).append(affected)
+            for name, version in packages:
+                if any(is_affected(version, affected) for affected in spans.get(name, [])):
+                    yield name, version, identifiers
 
 
 def is_affected(version: str, affected: Mapping[str, Any]) -> bool:
@@ -112,14 +94,9 @@ def is_affected(version: str, affected: Mapping[str, Any]) -> bool:
         inside = False
         for event in span.get("events", []) if span.get("type") == "ECOSYSTEM" else []:
             kind, text = next(iter(event.items()))
-            try:
-                theirs = Version(text)
-            except InvalidVersion:
-                continue
-            if kind == "introduced" and ours >= theirs:
-                inside = True
-            elif (kind == "fixed" and ours >= theirs) or (kind == "last_affected" and ours > theirs):
-                inside = False
+            with contextlib.suppress(InvalidVersion):
+                if ours > Version(text) or (ours == Version(text) and kind != "last_affected"):
+                    inside = kind == "introduced"
         if inside:
             return True
     return False

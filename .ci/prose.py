@@ -78,8 +78,7 @@ def plain(text: str) -> str:
 def sentences(text: str) -> list[str]:
     """Split plain text after ``.``, ``!`` and ``?``, except in short forms such as "e.g."."""
     whole = SHORT_FORMS.sub(lambda match: match[0].replace(".", ""), text)
-    pieces = re.split(r"(?<=[.!?])[)\"']*\s+(?=[A-Z0-9(\"'`À-ÞΑ-ΩА-Я])", whole)
-    return [piece for piece in pieces if piece.strip()]
+    return [*filter(str.strip, re.split(r"(?<=[.!?])[)\"']*\s+(?=[A-Z0-9(\"'`À-ÞΑ-ΩА-Я])", whole))]
 
 
 def words(sentence: str) -> int:
@@ -180,19 +179,15 @@ def faults_of_prose(passages: Iterable[Passage]) -> Iterator[Fault]:
 def faults_of_code(text: str) -> Iterator[Fault]:
     """Yield what is wrong with names, errors and the first lines of docstrings."""
     for node in ast.walk(ast.parse(text)):
-        told, name = "", ""
+        told, name = "", getattr(node, "arg", getattr(node, "id", ""))
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            match = OPENINGS.match(ast.get_docstring(node) or "")
-            told = f'docstring opens with "{match[0]}": name the thing or what it does' if match else ""
-        elif isinstance(node, ast.arg):
-            name = node.arg
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            name = node.id
+            if match := OPENINGS.match(ast.get_docstring(node) or ""):
+                told = f'docstring opens with "{match[0]}": name the thing or what it does'
+        elif isinstance(node, ast.arg) or isinstance(getattr(node, "ctx", None), ast.Store):
+            told = f'variable "{name}": say what it holds' if name in NAMES else ""
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "UserError":
             is_bare = len(node.args) + len(node.keywords) < 2
             told = "UserError with one text: add what is valid, or fix=" if is_bare else ""
-        if name in NAMES:
-            told = f'variable "{name}": say what it holds'
         if told:
             yield Fault(getattr(node, "lineno", 1), told)
 

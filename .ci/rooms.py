@@ -9,6 +9,7 @@ Run ``python .ci/rooms.py`` to write that part of the document again; ``--check`
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
@@ -35,8 +36,7 @@ def arrows() -> dict[str, set[str]]:
 def _named(module: str) -> Iterator[str]:
     """Modules of ours that a module loads by a name as text."""
     path = ROOT.joinpath(*module.split("."))
-    package = path / "__init__.py"
-    path = package if package.is_file() else path.with_suffix(".py")
+    path = file if (file := path.with_suffix(".py")).is_file() else path / "__init__.py"
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
@@ -46,9 +46,10 @@ def _named(module: str) -> Iterator[str]:
 
 
 def described() -> list[str]:
-    """Rows of a table: every folder, and every file directly in the package, with the first line of its docstring."""
+    """Rows of a table: the folders of two levels, the files of the package, and the first lines of their docstrings."""
     tops = [ROOT / top for top in ("corpora", "eval", "slurm", "xling")]
-    files = [*(ROOT / "xling").glob("*.py"), *(path for top in tops for path in top.rglob("__init__.py"))]
+    inits = (path for top in tops for path in (top / "__init__.py", *top.glob("*/__init__.py")))
+    files = [*(ROOT / "xling").glob("*.py"), *(path for path in inits if not path.parent.is_symlink())]
     rows = []
     for path in files:
         opening = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0]
@@ -68,14 +69,13 @@ def shown() -> str:
 def main(words: list[str]) -> int:
     """Write the document again; with ``--check`` print the lines that it lacks, and return 1 then."""
     sys.path.insert(0, str(ROOT))
-    before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
-    written, _, behind = rest.partition(END)
-    now = shown()
+    before = DOCUMENT.read_text(encoding="utf-8")
+    now = re.sub(f"(?s)(?<={BEGIN}).*(?={END})", lambda _: shown(), before)
     if words != ["--check"]:
-        DOCUMENT.write_text(f"{before}{BEGIN}{now}{END}{behind}", encoding="utf-8")
-    elif written != now:
+        DOCUMENT.write_text(now, encoding="utf-8")
+    elif before != now:
         print("docs/architecture.md shows other imports; fix: run python .ci/rooms.py")
-        print(*sorted({*now.splitlines()} - {*written.splitlines()}), sep="\n")
+        print(*sorted({*now.splitlines()} - {*before.splitlines()}), sep="\n")
         return 1
     return 0
 

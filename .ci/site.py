@@ -30,12 +30,12 @@ def page_of(path: Path) -> str:
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "code":
-            is_shell = source.startswith("%%bash")
-            source = (
-                f"```sh\n{source.partition(chr(10))[2]}\n```" if is_shell else f"```python\n{source}\n```"
+            kind, source = (
+                ("sh", source.partition("\n")[2]) if source.startswith("%%bash") else ("python", source)
             )
+            source = f"```{kind}\n{source}\n```"
         outputs = [output for output in cell.get("outputs", []) if output.get("name") != "stderr"]
-        texts = ("".join(o.get("text") or o.get("data", {}).get("text/plain") or []) for o in outputs)
-        said = "".join(texts).rstrip()
+        texts = [o.get("text") or o.get("data", {}).get("text/plain") or [] for o in outputs]
+        said = "".join(map("".join, texts)).rstrip()
         pieces += [source, f"```text\n{said}\n```"] if said else [source]
     return "\n\n".join(pieces)

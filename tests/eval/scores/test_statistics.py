@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks import calibration, rates
+from benchmarks import calibration
+from tests.eval.worlds import WORLDS, rates
 from xling.eval.metrics import METRICS
 from xling.eval.metrics.base import with_count
 from xling.eval.rows.suite import suites
@@ -172,10 +173,10 @@ def test_questions_of_one_passage_count_as_one() -> None:
     )
 
 
-@pytest.mark.parametrize("name", rates.WORLDS)
+@pytest.mark.parametrize("name", WORLDS)
 def test_correlated_rows_raise_no_more_alarms_than_they_should(name: str) -> None:
     """At a rate of 5 %, ten alarms or more in 60 draws have a probability of 0.1 %; so has a coverage of 50 in 60."""
-    found = rates.rates(rates.WORLDS[name], 60)
+    found = rates(WORLDS[name], 60)
     assert found["alarms"] < 10 / 60, found
     assert found["covered"] > 50 / 60, found
     assert found["averages"] > 50 / 60, found
