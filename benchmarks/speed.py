@@ -3,7 +3,7 @@
 Run:  XLING_DATA=FOLDER python -m benchmarks.speed [lines=6000] [repeats=3]
 
 Ours and the peer take turns in one process with one thread; the figures are the least processor seconds of the turns.
-Prints the rows of docs/results.d/house.md, and fails where a ratio lies more than 10 % under the one that this page has
+Prints the rows of docs/results.d/speed.md, and fails where a ratio lies more than 10 % under the one that this page has
 of the same processor model.
 """
 
@@ -25,7 +25,7 @@ from xling.corpora.langid.identify import Ensemble, body_of, lid176
 from xling.corpora.stages.repair import Repair
 from xling.text.document import Document
 
-PAGE = Path(__file__).parents[1] / "docs" / "results.d" / "house.md"
+PAGE = Path(__file__).parents[1] / "docs" / "results.d" / "speed.md"
 MAX_LOSS = 0.1  # of a ratio
 _BATCH = 128
 _LINES_OF_PAGE = 12

@@ -1,8 +1,8 @@
-"""Damaged files of every format are read or refused."""
+"""A sample of ``python -m benchmarks.readers``: damaged files of every format."""
 
 import pytest
 
-from tests.corpora.damaged import formats, read_copy
+from benchmarks.readers import formats, read_copy
 
 FORMATS = formats()
 NUM_COPIES = 20

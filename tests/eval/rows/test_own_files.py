@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import hypothesis.strategies as st
 import pytest
 import yaml
-from hypothesis import given
 
 from xling.core.errors import UserError
 from xling.core.settings.config import from_dict
@@ -22,7 +20,6 @@ from xling.eval.rows.own_columns import Reading
 from xling.eval.rows.own_files import KIND_OF, OwnFiles
 from xling.eval.rows.own_formats import read_table
 from xling.eval.rows.suite import SUITES, load
-from xling.eval.rows.tag_schemes import iob2_of, marks_of, written_with
 
 SENTENCE = [("Amina", "B-PER"), ("Mwangi", "I-PER"), ("arrived", "O"), ("Monday", "B-DATE")]
 TAGS = ("B-PER", "I-PER", "O", "B-DATE")
@@ -136,22 +133,6 @@ def test_columns_of_dependency_trees_are_recognised_under_any_name(tmp_path: Pat
     tree = "1-2\tdu\t_\t_\t_\t_\t_\t_\t_\t_\n1\tde\tde\tADP\t_\t_\t2\tcase\t_\t_\n2\tle\tle\tDET\t_\t_\t0\troot\t_\t_\n"
     suite = suite_of("tags", written(tmp_path, "fr.test.conll", tree))
     assert rows_of(suite, "fr")[0].label == ("ADP", "DET")
-
-
-@pytest.mark.parametrize(
-    ("scheme", "tags", "wanted"),
-    [
-        ("BIO", "I-A I-A B-A I-B O I-B", "B-A I-A B-A B-B O B-B"),
-        ("BIOES", "S-A S-A B-A E-A E-A I-A", "B-A B-A B-A I-A B-A B-A"),
-        ("BIOES", "B_A M_A E_A W_B O", "B-A I-A I-A B-B O"),
-        ("IO", "A A O A B", "B-A I-A O B-A B-B"),
-        ("plain", "NOUN B-X O", "NOUN B-X O"),
-    ],
-)
-def test_a_span_begins_at_its_mark_and_where_the_one_before_has_ended(
-    scheme: str, tags: str, wanted: str
-) -> None:
-    assert iob2_of(tags.split(), scheme) == tuple(wanted.split())
 
 
 def test_parts_of_speech_are_no_spans(tmp_path: Path) -> None:
@@ -473,33 +454,3 @@ def test_words_in_quotes_of_csv_are_read_without_them_and_counted(tmp_path: Path
     literal = written(tmp_path, "sw.test.tsv", '"\tO\n"Amina\tB-PER\n""""\tO\n')
     table = read_table([Path(literal)], Reading(("token", "tag")), ())
     assert table.rows[0].cells["token"] == ('"', '"Amina', '""""')
-
-
-@given(
-    tags=st.lists(st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B"]), max_size=8),
-    marks=st.sampled_from(["", "BIES", "BILU", "BMES", "BMEW"]),
-)
-def test_answers_in_the_scheme_of_the_training_rows_are_the_same_spans(tags: list[str], marks: str) -> None:
-    tags = list(iob2_of(tags, "BIO"))
-    written = written_with(marks, tags)
-    assert {tag[0] for tag in written} <= {"O", *(marks or "BI")}
-    assert list(iob2_of(written, "BIOES" if marks else "BIO")) == tags
-
-
-@pytest.mark.parametrize(
-    ("scheme", "tags", "marks"),
-    [
-        ("BIO", "B-A I-A O", ""),
-        ("IO", "A A O", "IO"),
-        ("BIOES", "B-A I-A E-A S-B", "BIES"),
-        ("BIOES", "B-A L-A O", "BILU"),
-        ("BIOES", "B-A M-A E-A W-A", "BMEW"),
-    ],
-)
-def test_the_marks_of_the_training_rows_are_recorded(
-    tmp_path: Path, scheme: str, tags: str, marks: str
-) -> None:
-    assert marks_of(tags.split(), scheme) == marks
-    suite = suite_of("tags", written(tmp_path, "x.conll", "".join(f"word {tag}\n" for tag in tags.split())))
-    assert suite.marks == marks
-    assert written_with("IO", ["B-A", "I-A", "O"]) == ("A", "A", "O")
