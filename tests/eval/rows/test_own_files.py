@@ -119,6 +119,16 @@ def test_labels_that_may_be_something_else_are_told(
     assert "1 rows have the label -: in SNLI" in told and "each is a class of its own" in told
 
 
+def test_labels_written_as_lists_or_with_unseen_characters_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "text,label\none,\"['x', 'y']\"\ntwo,['x']\nthree,x\nfour,x\u200b\n"
+    suite_of("classes", written(tmp_path, "en.test.csv", text))
+    out = capsys.readouterr().err
+    assert "labels that are written as lists, each a class of its own: ['x', 'y'], ['x']" in out
+    assert "labels that differ by case, blanks or the form of accents alone: x, x\u200b" in out
+
+
 def test_numbers_are_words_where_they_do_not_count_the_words(tmp_path: Path) -> None:
     suite = suite_of("tags", written(tmp_path, "sw.test.txt", "1 CD B-X\n2 CD O\n\n2 CD O\n3 CD B-X\n"))
     assert rows_of(suite, "sw")[1].fields["tokens"] == ("2", "3")
@@ -322,6 +332,23 @@ def test_two_texts_are_a_table_or_two_files(tmp_path: Path) -> None:
         ]
     with pytest.raises(UserError, match=r"flores.test.en:2: 1 lines"):
         suite_of("mt", sides[0], written(tmp_path, "flores.test.en", "one\n"))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "told"),
+    [
+        ("moja\tone\nmbili\ttwo\n", "tatu\tthree\nnne\tfour\n", "has rows of a table"),
+        ('{"sw": "moja", "en": "one"}\n', '{"sw": "mbili", "en": "two"}\n', "has rows of a table"),
+        ('<doc id="1">\n<seg id="1"> moja </seg>\n', "one\ntwo\n", "has markup"),
+        ("<refset>\nmoja\n", "one\ntwo\n", "has markup"),
+    ],
+)
+def test_tables_and_markup_are_no_line_aligned_texts(
+    tmp_path: Path, first: str, second: str, told: str
+) -> None:
+    files = [written(tmp_path, name, text) for name, text in (("a", first), ("b", second))]
+    with pytest.raises(UserError, match=f"a {told}, and is one of two line-aligned files"):
+        own.define(from_dict(OwnFiles, {"retrieval": files, "test": {"sw-en": files}}), "en", "test")
 
 
 def test_names_say_language_and_split_and_settings_say_more(tmp_path: Path) -> None:
