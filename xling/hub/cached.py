@@ -9,7 +9,7 @@ from xling.hub.settings import ImportConfig
 from xling.hub.source import locate_model, run_hf
 
 HF_PREFIX = "hf:"
-IMPORTER = 3
+IMPORTER = 4
 """Version of what an import writes: with a new one every model is imported again."""
 
 

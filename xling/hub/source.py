@@ -16,6 +16,7 @@ from xling.hub.settings import ImportConfig, TokenizerConfig
 
 SAFETENSORS_FILE, SAFETENSORS_INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLE_FILE, PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
+ADAPTER_FILE = "adapter_config.json"
 DOWNLOAD_PATTERNS = ("*.json", "*.safetensors", "*.model", "vocab.txt", "merges.txt")
 """Files that are downloaded from a repository on the Hugging Face Hub."""
 ENCODER_TYPES = ("xlm-roberta", "bert", "modernbert")
@@ -105,6 +106,12 @@ def find_and_check(cfg: ImportConfig) -> ModelSource:
     folder = locate_model(cfg.source, cfg.allow_pickle, cfg.revision)
     inputs.check_output_place(cfg.out, [folder])
     read_modules = load("xling.hub.sentence_modules:read_modules")
+    if (folder / ADAPTER_FILE).is_file():
+        raise UserError(
+            f"{folder} has an adapter beside its weights ({ADAPTER_FILE}), which transformers adds to them",
+            "the weights of one model",
+            "merge the adapter first: merge_and_unload(); or leave its files out for the model without it",
+        )
     if not (folder / "config.json").is_file():
         read_modules(folder)  # says which module keeps it elsewhere
     config = read_json(folder / "config.json")
