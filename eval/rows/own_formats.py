@@ -43,6 +43,12 @@ _RANGE = re.compile(r"\d+[-.]\d+")
 _BLANKS = re.compile("[ \t]+")  # not every white space: a no-break space is part of a word
 _SEGMENT = re.compile(r"\s*(<seg [^>]*>|<\?xml |<(refset|srcset|tstset|mteval) ?[^>]*>)", re.IGNORECASE)
 """What a line of WMT's and IWSLT's files of segments begins with."""
+_MARKS = {
+    "sub-words (@@)": re.compile(r"\w@@( |$)"),
+    "sub-words (\u2581)": re.compile("(^| )\u2581"),
+    "escapes (&quot;)": re.compile("&(amp|lt|gt|quot|apos|#39|#91|#93|#124);"),
+}
+"""What BPE, SentencePiece and Moses leave in a text."""
 _EXCELS_LINE = re.compile("sep=[,;\t|]", re.IGNORECASE)
 """First line by which Excel names a delimiter."""
 _SENTENCE_NAMES = (
@@ -104,7 +110,14 @@ def read_table(paths: Sequence[Path], reading: Reading, langs: Sequence[str] = (
                     "a row with all of its cells",
                     "fill or delete it",
                 )
-    return table
+    return replace(table, facts=table.facts + _marks_of_programs(table.rows))
+
+
+def _marks_of_programs(rows: Sequence[OwnRow]) -> str:
+    """Return in words how many rows have texts that were cut into sub-words or escaped, else ""."""
+    texts = [" ".join(cell for cell in row.cells.values() if isinstance(cell, str)) for row in rows]
+    counts = {what: sum(map(bool, map(mark.search, texts))) for what, mark in _MARKS.items()}
+    return "".join(f"; {count} with {what}, read as they are" for what, count in counts.items() if count)
 
 
 def _aligned(paths: Sequence[Path]) -> OwnTable:
@@ -127,7 +140,7 @@ def _aligned(paths: Sequence[Path]) -> OwnTable:
         rows.append(OwnRow((number,), {"text_a": text_a, "text_b": text_b}))
     if not rows:
         raise UserError(f"{paths[0]} has no rows", fix="give files with a text a line")
-    return OwnTable(rows, f"line-aligned with {paths[1].name}")
+    return OwnTable(rows, f"line-aligned with {paths[1].name}{_marks_of_programs(rows)}")
 
 
 def _check_plain(path: Path, texts: Sequence[str]) -> None:

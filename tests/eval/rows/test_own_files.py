@@ -351,6 +351,20 @@ def test_tables_and_markup_are_no_line_aligned_texts(
         own.define(from_dict(OwnFiles, {"retrieval": files, "test": {"sw-en": files}}), "en", "test")
 
 
+def test_marks_that_programs_leave_in_texts_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [
+        written(tmp_path, "x.sw", "ha@@ bari\nmail@@home.org\n\u2581habari \u2581yako\nsawa\n"),
+        written(tmp_path, "x.en", "hello\nit &apos;s\nhow are you\nAT&T;\n"),
+    ]
+    suite = suite_of("retrieval", *files)
+    assert rows_of(suite, "sw-en")[0].fields["text_a"] == "ha@@ bari"
+    assert capsys.readouterr().err.count("read as they are") == 3
+    suite_of("retrieval", *[written(tmp_path, name, "a @@\nb\n") for name in ("y.sw", "y.en")])
+    assert "read as they are" not in capsys.readouterr().err
+
+
 def test_names_say_language_and_split_and_settings_say_more(tmp_path: Path) -> None:
     text = "a\tx\nb\ty\nc\tx\n"
     names = [
