@@ -28,6 +28,8 @@ WRAPPED_TYPES = (
     "roberta", "distilbert", "electra", "deberta", "deberta-v2", "camembert", "xlm-roberta-xl", "mpnet", "xlm",
 )  # fmt: skip
 """Types of encoders that transformers computes."""
+HEADS = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice")
+"""Ends of the names of classes with the head of a task."""
 UNSUPPORTED_TYPES = {
     "nllb-moe": "NLLB-MoE has a choice of feed-forward blocks for every token, which models here lack",
     "canine": "CANINE reads characters by hashing them, which models here do not",
@@ -127,6 +129,7 @@ def find_and_check(cfg: ImportConfig) -> ModelSource:
             "choose a model of one of these types",
         )
     configs.check_config(config, model_type, folder)
+    tell_head(folder, config)
     paths = find_weight_files(folder, cfg.allow_pickle)
     if paths[0].suffix != ".bin":
         tensor_shapes = {
@@ -142,6 +145,16 @@ def find_and_check(cfg: ImportConfig) -> ModelSource:
             "import a copy of the folder without modules.json",
         )
     return ModelSource(folder, config, model_type, modules)
+
+
+def tell_head(folder: Path, config: dict[str, Any]) -> None:
+    """Say that the classifier of a fine-tuned model is not read; that of a ModernBERT is."""
+    names = [str(name) for name in config.get("architectures") or ()]
+    heads = [name for name in names if name.endswith(HEADS)]
+    if heads and config.get("model_type") != "modernbert":
+        tell(
+            f"xling: {folder} is a {heads[0]}: its encoder is read and its head left out; xling finetune learns one"
+        )
 
 
 def locate_model(source: Path, allow_pickle: bool, revision: str = "") -> Path:
