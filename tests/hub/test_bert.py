@@ -26,6 +26,7 @@ from xling.core.output import manifest
 from xling.core.settings import config
 from xling.corpora import binarize
 from xling.data.packing import pack
+from xling.hub.cached import cached_checkpoint
 from xling.hub.export import ExportConfig, run_fairseq
 from xling.hub.export import run_hf as export_hf
 from xling.hub.imports import ImportConfig, run_hf
@@ -370,6 +371,19 @@ def test_an_adapter_beside_the_weights_is_refused(copied: Path, tmp_path: Path) 
     edit(copied / "adapter_config.json", peft_type="LORA", base_model_name_or_path="base")
     with pytest.raises(UserError, match=r"has an adapter beside its weights .* merge_and_unload"):
         run_hf(ImportConfig(copied, tmp_path / "out"))
+
+
+def test_a_head_that_is_left_out_is_told_each_time(
+    copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XLING_CACHE", str(tmp_path / "cache"))
+    edit(copied / "config.json", architectures=["BertForTokenClassification"])
+    for _ in range(2):
+        cached_checkpoint(f"hf:{copied}")
+        assert "is a BertForTokenClassification: its encoder is read and its head" in capsys.readouterr().err
+    edit(copied / "config.json", architectures=["BertForMaskedLM"])
+    cached_checkpoint(f"hf:{copied}")
+    assert "its encoder is read and its head" not in capsys.readouterr().err
 
 
 def test_a_tokenizer_that_only_python_has_is_refused(copied: Path, tmp_path: Path) -> None:
