@@ -199,7 +199,7 @@ def _defined(
         _file_line(path, key, table) for key, by_path in tables.items() for path, table in by_path.items()
     ]
     told += _label_lines(counts, train, labels, scheme) if labels else []
-    told += _overlap_lines(tables)
+    told += _overlap_lines(tables) + (_repeated_lines(tables) if kind == "retrieval" else [])
     langs = {split: [lang for lang, its in tables if its == split] for split in ("train", "dev", "test")}
     scored = langs["test"] or langs["dev"] or langs["train"]
     how = {"columns": own.columns, "header": own.header, "scheme": scheme, "labels": labels}
@@ -390,6 +390,19 @@ def _overlap_lines(tables: Mapping[tuple[str, str], Mapping[Path, OwnTable]]) ->
         for earlier, name in {"dev": [("train", "training")], "test": _LEARNED_FROM}.get(split, []):
             if shared := sum(texts(row) in known[earlier] for row in rows):
                 lines.append(f"{shared} of {len(rows)} {split} rows in {lang} stand in the {name} rows, too")
+    return lines
+
+
+def _repeated_lines(tables: Mapping[tuple[str, str], Mapping[Path, OwnTable]]) -> list[str]:
+    """Return how many rows to be found have the text of another row, of which one alone counts as right."""
+    lines = []
+    for (lang, split), by_path in tables.items():
+        texts = Counter(row.cells["text_b"] for table in by_path.values() for row in table.rows)
+        if repeated := sum(count for count in texts.values() if count > 1):
+            lines.append(
+                f"{repeated} of {texts.total()} {split} rows in {lang} have a translation that stands in another row, "
+                "too: of equal texts one alone counts as found"
+            )
     return lines
 
 

@@ -351,6 +351,18 @@ def test_tables_and_markup_are_no_line_aligned_texts(
         own.define(from_dict(OwnFiles, {"retrieval": files, "test": {"sw-en": files}}), "en", "test")
 
 
+def test_translations_that_stand_in_several_rows_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [written(tmp_path, "x.sw", "a\nb\na\nd\n"), written(tmp_path, "x.en", "q\nr\ns\nq\n")]
+    suite_of("retrieval", *files)
+    assert (
+        "2 of 4 test rows in sw-en have a translation that stands in another row" in capsys.readouterr().err
+    )
+    suite_of("mt", *files)
+    assert "stands in another row" not in capsys.readouterr().err
+
+
 def test_marks_that_programs_leave_in_texts_are_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
