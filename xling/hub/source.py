@@ -30,7 +30,7 @@ WRAPPED_TYPES = (
 """Types of encoders that transformers computes."""
 HEADS = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice")
 """Ends of the names of classes with the head of a task."""
-_READ_HEADS = ("ModernBertForSequence", "ModernBertForToken")
+_READ_HEADS = ("ModernBertForSequence", "ModernBertForToken", "ModernBertForQuestion")
 UNSUPPORTED_TYPES = {
     "nllb-moe": "NLLB-MoE has a choice of feed-forward blocks for every token, which models here lack",
     "canine": "CANINE reads characters by hashing them, which models here do not",
@@ -149,7 +149,7 @@ def find_and_check(cfg: ImportConfig) -> ModelSource:
 
 
 def tell_head(folder: Path, config: dict[str, Any]) -> None:
-    """Say that the head of a fine-tuned model is not read; those of ModernBERT for texts and words are."""
+    """Say that the head of a fine-tuned model is not read; ModernBERT's are, but for choices."""
     names = [str(name) for name in config.get("architectures") or ()]
     heads = [name for name in names if name.endswith(HEADS) and not name.startswith(_READ_HEADS)]
     if heads:
