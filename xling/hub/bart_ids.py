@@ -156,7 +156,7 @@ def _read_m2m(folder: Path, num_rows: int, langs: Sequence[str]) -> IdMapping:
 
 def _read_with_merges(folder: Path, num_rows: int, langs: Sequence[str], model_type: str) -> IdMapping:
     """Return the ids of BART, and of NLLB without a SentencePiece model."""
-    tokens = transformers_wrapper.load_tokenizer(folder)
+    tokens = transformers_wrapper.load_tokenizer(folder, is_encoders=False)
     files.check_largest_id(tokens.order, num_rows, folder)
     if model_type == "bart":
         codes = list(langs) or ["en"]

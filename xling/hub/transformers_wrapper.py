@@ -43,8 +43,13 @@ class OrderedTokenizer:
     names: list[str]
 
 
-def load_tokenizer(folder: Path) -> OrderedTokenizer:
+def load_tokenizer(folder: Path, is_encoders: bool = True) -> OrderedTokenizer:
     """Load the tokenizer of a directory with transformers.
+
+    Args:
+        folder: the directory.
+        is_encoders: whether a text begins and ends with what its template writes, whatever the settings call it. The
+            template of a translation model writes a language.
 
     Raises:
         UserError: `tokenizers` cannot express it, or it lacks a special.
@@ -70,7 +75,7 @@ def load_tokenizer(folder: Path) -> OrderedTokenizer:
         raise UserError(
             f"{folder}: its tokenizer lacks a begin, end or padding token", "an encoder's tokenizer"
         )
-    placed = backend.encode("a")  # what the template writes, whatever the settings call it
+    placed = backend.encode("a", add_special_tokens=is_encoders)
     if placed.special_tokens_mask[:1] == [1]:
         begin = placed.ids[0]
     if placed.special_tokens_mask[-1:] == [1]:
