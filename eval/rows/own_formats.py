@@ -199,8 +199,8 @@ def _json_rows(
         check_lengths(path, number, cells)
         rows.append(OwnRow((number,), cells))
     unread = [key for key in unread if key not in keys.values()]
-    check_unread(path, {key: [record.get(key) for _, record in records] for key in unread})
-    return OwnTable(rows, f"JSON lines, {named_columns(keys)}{facts}{unread_columns(unread)}")
+    told = check_unread(path, {key: [record.get(key) for _, record in records] for key in unread})
+    return OwnTable(rows, f"JSON lines, {named_columns(keys)}{facts}{unread_columns(unread)}{told}")
 
 
 def _flat(record: Any) -> Any:

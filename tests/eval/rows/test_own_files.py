@@ -363,6 +363,27 @@ def test_translations_that_stand_in_several_rows_are_counted(
     assert "stands in another row" not in capsys.readouterr().err
 
 
+def test_a_column_with_the_language_or_split_of_all_rows_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = "language\tsplit\ttext\tlabel\nsw\ttrain\ta\tx\nsw\ttrain\tb\ty\n"
+    suite_of("classes", written(tmp_path, "en.test.tsv", table))
+    assert "not read: language, split; language is sw in all rows; split is train in all rows" in (
+        capsys.readouterr().err
+    )
+    rows = [{"text": t, "label": t, "lang": "sw"} for t in "ab"]
+    suite_of("classes", written(tmp_path, "en.test.jsonl", "".join(json.dumps(row) + "\n" for row in rows)))
+    assert "not read: lang; lang is sw in all rows" in capsys.readouterr().err
+
+
+def test_a_pointer_of_git_lfs_is_no_text(tmp_path: Path) -> None:
+    text = "version https://git-lfs.github.com/spec/v1\noid sha256:abc\nsize 12345\n"
+    with pytest.raises(
+        UserError, match="is a pointer of Git LFS, for which `git lfs pull` fetches the file, not text"
+    ):
+        suite_of("tags", written(tmp_path, "en.test.conll", text))
+
+
 def test_marks_that_programs_leave_in_texts_are_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
