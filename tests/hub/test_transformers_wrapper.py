@@ -158,6 +158,10 @@ def test_the_ends_of_a_text_are_those_of_the_template(written: Callable[[str], P
     folder = Path(shutil.copytree(written("roberta"), tmp_path / "model"))
     path = folder / "tokenizer_config.json"
     others = {"cls_token": "<mask>", "sep_token": "<unk>"}
+    tokens = json.loads((folder / "tokenizer.json").read_text())
+    tokens["padding"] = {"strategy": {"Fixed": 16}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 1,
+                         "pad_type_id": 0, "pad_token": "<pad>"}  # fmt: skip
+    (folder / "tokenizer.json").write_text(json.dumps(tokens))
     path.write_text(json.dumps(json.loads(path.read_text()) | others))
     run_hf(ImportConfig(folder, tmp_path / "in"))
     assert vocab.load_processor(tmp_path / "in")._stored_ids[:3] == [0, 1, 2]

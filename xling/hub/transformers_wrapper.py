@@ -76,10 +76,11 @@ def load_tokenizer(folder: Path, is_encoders: bool = True) -> OrderedTokenizer:
             f"{folder}: its tokenizer lacks a begin, end or padding token", "an encoder's tokenizer"
         )
     placed = backend.encode("a", add_special_tokens=is_encoders)
-    if placed.special_tokens_mask[:1] == [1]:
-        begin = placed.ids[0]
-    if placed.special_tokens_mask[-1:] == [1]:
-        end = placed.ids[-1]
+    places = [place for place, is_read in enumerate(placed.attention_mask) if is_read]  # without padding
+    if places and placed.special_tokens_mask[places[0]]:
+        begin = placed.ids[places[0]]
+    if places and placed.special_tokens_mask[places[-1]]:
+        end = placed.ids[places[-1]]
     pad = tokenizer.pad_token_id
     unknown = pad if tokenizer.unk_token_id is None else tokenizer.unk_token_id
     mask = pad if tokenizer.mask_token_id is None else tokenizer.mask_token_id
