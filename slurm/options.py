@@ -23,9 +23,9 @@ _SET_BY_US = {
 }  # fmt: skip
 """Options with a setting of their own, and that setting."""
 _RESERVED = frozenset({
-    "array", "bcast", "chdir", "container-workdir", "dependency", "error", "help", "hold", "input", "job-name",
-    "kill-on-bad-exit", "kill-on-invalid-dep", "no-requeue", "open-mode", "output", "parsable", "quiet", "requeue",
-    "test-only", "unbuffered", "version", "wait", "wrap",
+    "array", "bcast", "chdir", "clusters", "container-workdir", "dependency", "error", "help", "hold", "input",
+    "job-name", "kill-on-bad-exit", "kill-on-invalid-dep", "no-requeue", "open-mode", "output", "parsable", "quiet",
+    "requeue", "test-only", "unbuffered", "version", "wait", "wrap",
 })  # fmt: skip
 """Options that the launcher sets, or that would change what it reads back."""
 

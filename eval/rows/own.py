@@ -199,7 +199,7 @@ def _defined(
         _file_line(path, key, table) for key, by_path in tables.items() for path, table in by_path.items()
     ]
     told += _label_lines(counts, train, labels, scheme) if labels else []
-    told += _overlap_lines(tables)
+    told += _overlap_lines(tables) + (_repeated_lines(tables) if kind == "retrieval" else [])
     langs = {split: [lang for lang, its in tables if its == split] for split in ("train", "dev", "test")}
     scored = langs["test"] or langs["dev"] or langs["train"]
     how = {"columns": own.columns, "header": own.header, "scheme": scheme, "labels": labels}
@@ -338,7 +338,8 @@ def _label_lines(
     if train and (unlearned := [label for label in labels if not train[label]]):
         lines.append(f"not in the training rows, so never answered: {', '.join(unlearned[:MAX_NAMED])}")
     plain = {
-        label: " ".join(normalize("NFKC", label.replace("_", " ")).casefold().split()) for label in labels
+        label: " ".join(_UNSEEN.sub("", normalize("NFKC", label.replace("_", " "))).casefold().split())
+        for label in labels
     }
     if alike := [label for label in labels if [*plain.values()].count(plain[label]) > 1]:
         lines.append(f"labels that differ by case, blanks or the form of accents alone: {', '.join(alike)}")
@@ -348,6 +349,9 @@ def _label_lines(
 _MISSING = frozenset(["na", "nan", "null", "none", "n/a", "unknown", "?"])
 """What programs write in lower case for a label that is missing."""
 _LISTED = re.compile(r"[,;|]\s*")
+_LIST = re.compile(r"\[.*\]|\{.*\}")
+_UNSEEN = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
+"""Characters without a form of their own, such as the space of no width."""
 
 
 def _doubtful_lines(labels: Sequence[str], total: Mapping[str, int]) -> list[str]:
@@ -361,6 +365,8 @@ def _doubtful_lines(labels: Sequence[str], total: Mapping[str, int]) -> list[str
         for label in labels
         if label.lower() in _MISSING
     ]
+    if lists := list(filter(_LIST.fullmatch, labels)):
+        lines.append(f"labels that are written as lists, each a class of its own: {', '.join(lists[:9])}")
     if several := [e for e in labels if len(parts := _LISTED.split(e)) > 1 and {*parts} & {*labels}]:
         lines.append(f"labels with several others in them, each a class of its own: {', '.join(several[:9])}")
     return lines
@@ -384,6 +390,19 @@ def _overlap_lines(tables: Mapping[tuple[str, str], Mapping[Path, OwnTable]]) ->
         for earlier, name in {"dev": [("train", "training")], "test": _LEARNED_FROM}.get(split, []):
             if shared := sum(texts(row) in known[earlier] for row in rows):
                 lines.append(f"{shared} of {len(rows)} {split} rows in {lang} stand in the {name} rows, too")
+    return lines
+
+
+def _repeated_lines(tables: Mapping[tuple[str, str], Mapping[Path, OwnTable]]) -> list[str]:
+    """Return how many rows to be found have the text of another row, of which one alone counts as right."""
+    lines = []
+    for (lang, split), by_path in tables.items():
+        texts = Counter(row.cells["text_b"] for table in by_path.values() for row in table.rows)
+        if repeated := sum(count for count in texts.values() if count > 1):
+            lines.append(
+                f"{repeated} of {texts.total()} {split} rows in {lang} have a translation that stands in another row, "
+                "too: of equal texts one alone counts as found"
+            )
     return lines
 
 

@@ -144,24 +144,30 @@ _SPLIT_NAMES = ("split", "set", "subset", "partition", "fold")
 _SPLITS = frozenset(["train", "training", "dev", "valid", "validation", "val", "test", "testing"])
 
 
-def check_unread(path: Path, cells: Mapping[str, Sequence[Any]]) -> None:
-    """Raise UserError if a column that is not read says that rows are of several languages or splits.
+def check_unread(path: Path, cells: Mapping[str, Sequence[Any]]) -> str:
+    """Return in words what columns that are not read say of the language or the split of all rows, or "".
 
     Args:
         cells: the cells of each column that is not read, by its name.
+
+    Raises:
+        UserError: they say that rows are of several languages or splits.
     """
+    told = ""
     for name, column in cells.items():
         values = sorted({cell.strip() for cell in column if isinstance(cell, str) and cell.strip()})
         is_lang = name.lower() in _LANGUAGE_NAMES
-        if len(values) > 1 and (
-            is_lang or (name.lower() in _SPLIT_NAMES and {value.lower() for value in values} <= _SPLITS)
-        ):
+        if not is_lang and not (name.lower() in _SPLIT_NAMES and {v.lower() for v in values} <= _SPLITS):
+            continue
+        told += f"; {name} is {values[0]} in all rows" if len(values) == 1 else ""
+        if len(values) > 1:
             what, example = ("language", "test.sw=FILE") if is_lang else ("split", "train=FILE test=FILE")
             raise UserError(
                 f"{path}: column {name!r} has rows of {len(values)} {what}s: {', '.join(values[:8])}",
                 f"a file for each {what}, as in {example}",
                 "write the rows of each into a file of its own, or leave the column out",
             )
+    return told
 
 
 def named_columns(columns: Mapping[str, str]) -> str:

@@ -30,7 +30,7 @@ from xling.eval.rows.own_columns import (
     unread_columns,
 )
 from xling.eval.rows.own_inline import check_lengths, has_lists, rows_of_lists, sentences_by_line
-from xling.eval.rows.own_spans import has_spans, words_of_spans
+from xling.eval.rows.own_spans import has_spans, is_accepted, spans_within_words, words_of_spans
 from xling.eval.rows.own_tables import delimited_rows
 from xling.eval.rows.readers import lines, parse_json
 from xling.eval.rows.tag_schemes import span_types
@@ -41,6 +41,14 @@ CONLLU_WIDTH = 10
 _RANGE = re.compile(r"\d+[-.]\d+")
 """Number of a range of words or of an empty node in CoNLL-U."""
 _BLANKS = re.compile("[ \t]+")  # not every white space: a no-break space is part of a word
+_SEGMENT = re.compile(r"\s*(<seg [^>]*>|<\?xml |<(refset|srcset|tstset|mteval) ?[^>]*>)", re.IGNORECASE)
+"""What a line of WMT's and IWSLT's files of segments begins with."""
+_MARKS = {
+    "sub-words (@@)": re.compile(r"\w@@( |$)"),
+    "sub-words (\u2581)": re.compile("(^| )\u2581"),
+    "escapes (&quot;)": re.compile("&(amp|lt|gt|quot|apos|#39|#91|#93|#124);"),
+}
+"""What BPE, SentencePiece and Moses leave in a text."""
 _EXCELS_LINE = re.compile("sep=[,;\t|]", re.IGNORECASE)
 """First line by which Excel names a delimiter."""
 _SENTENCE_NAMES = (
@@ -102,11 +110,20 @@ def read_table(paths: Sequence[Path], reading: Reading, langs: Sequence[str] = (
                     "a row with all of its cells",
                     "fill or delete it",
                 )
-    return table
+    return replace(table, facts=table.facts + _marks_of_programs(table.rows))
+
+
+def _marks_of_programs(rows: Sequence[OwnRow]) -> str:
+    """Return in words how many rows have texts that were cut into sub-words or escaped, else ""."""
+    texts = [" ".join(cell for cell in row.cells.values() if isinstance(cell, str)) for row in rows]
+    counts = {what: sum(map(bool, map(mark.search, texts))) for what, mark in _MARKS.items()}
+    return "".join(f"; {count} with {what}, read as they are" for what, count in counts.items() if count)
 
 
 def _aligned(paths: Sequence[Path]) -> OwnTable:
     sides = [[line.removeprefix("\ufeff") for _, line in lines(path)] for path in paths]
+    for path, texts in zip(paths, sides, strict=True):
+        _check_plain(path, texts)
     if len(sides[0]) != len(sides[1]):
         shorter = min(map(len, sides))
         raise UserError(
@@ -123,7 +140,22 @@ def _aligned(paths: Sequence[Path]) -> OwnTable:
         rows.append(OwnRow((number,), {"text_a": text_a, "text_b": text_b}))
     if not rows:
         raise UserError(f"{paths[0]} has no rows", fix="give files with a text a line")
-    return OwnTable(rows, f"line-aligned with {paths[1].name}")
+    return OwnTable(rows, f"line-aligned with {paths[1].name}{_marks_of_programs(rows)}")
+
+
+def _check_plain(path: Path, texts: Sequence[str]) -> None:
+    """Raise UserError if one of two line-aligned files holds tables, JSON or markup in place of a text a line."""
+    filled = [text for text in texts if text.strip()]
+    if filled and (all("\t" in text for text in filled) or all(text.startswith('{"') for text in filled)):
+        what, fix = "rows of a table", "join tables of one pair into one file: cat A B > C"
+    elif any(map(_SEGMENT.match, texts)):
+        what, fix = (
+            "markup",
+            "take the texts out of it: sed -n 's/.*<seg[^>]*> *\\(.*\\) *<\\/seg>.*/\\1/p' FILE",
+        )
+    else:
+        return
+    raise UserError(f"{path} has {what}, and is one of two line-aligned files", "a text on every line", fix)
 
 
 # JSON lines.
@@ -136,18 +168,22 @@ def _json_rows(
     for number, record in records:
         if not isinstance(record, dict):
             raise UserError(f"{path}:{number}: not a JSON object", '{"text": ..., "label": ...} on each line')
-    facts, unread = "", list(map(str, records[0][1]))
-    if TAG in reading.wanted and not reading.columns and has_spans(records[0][1]):
-        kept = [each for each in records if each[1].get("answer", "accept") == "accept"]  # Prodigy's
+    facts, unread, num_records = "", list(map(str, records[0][1])), len(records)
+    accepted = [each for each in records if not reading.is_labelled or is_accepted(each[1])]
+    if TAG in reading.wanted and not reading.columns and has_spans((accepted or records)[0][1]):
         facts, unread = ", words of a text and its spans, split at blanks, punctuation and ends of spans", []
-        facts += f", {len(records) - len(kept)} rows that were not accepted left out" * (
-            len(kept) < len(records)
-        )
-        records = [(number, words_of_spans(path, number, record)) for number, record in kept]
-        if not records:
-            raise UserError(f"{path}: no row has the answer accept", fix="give a file with accepted rows")
-    names = list(map(str, records[0][1]))
+        num_within, num_spans = spans_within_words(record for _, record in accepted)
+        if num_within:
+            facts += f", {num_within} of {num_spans} spans begin or end within a word"
+        records = [(number, words_of_spans(path, number, record)) for number, record in accepted]
+    names = list(map(str, records[0][1])) if records else []
     keys = columns_by_name(path, names, reading, langs)
+    if "answer" not in keys.values() and len(accepted) < num_records:
+        if not accepted:
+            raise UserError(f"{path}: no row has the answer accept", fix="give a file with accepted rows")
+        facts += f", {num_records - len(accepted)} rows that were not accepted left out"
+        kept = {number for number, _ in accepted}
+        records = [each for each in records if each[0] in kept]
     if missing := [column for column in reading.wanted if column not in keys]:
         raise no_column(path, missing[0], names)
     rows: list[OwnRow] = []
@@ -163,8 +199,8 @@ def _json_rows(
         check_lengths(path, number, cells)
         rows.append(OwnRow((number,), cells))
     unread = [key for key in unread if key not in keys.values()]
-    check_unread(path, {key: [record.get(key) for _, record in records] for key in unread})
-    return OwnTable(rows, f"JSON lines, {named_columns(keys)}{facts}{unread_columns(unread)}")
+    told = check_unread(path, {key: [record.get(key) for _, record in records] for key in unread})
+    return OwnTable(rows, f"JSON lines, {named_columns(keys)}{facts}{unread_columns(unread)}{told}")
 
 
 def _flat(record: Any) -> Any:

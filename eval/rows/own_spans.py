@@ -4,16 +4,19 @@ doccano: ``{"text": ..., "label": [[0, 5, "PER"]]}`` or ``"entities": [{"start_o
 ``"spans"`` and ``"ents"`` with ``start``, ``end`` and ``label``; Label Studio: ``annotations``, or JSON-MIN.
 """
 
+import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
 from xling.eval.rows.own_columns import TAG, guessed_columns
+from xling.text.words.units import UNSPACED_CLASS
 
 _TEXTS = ("text", "data", "sentence", "content")
 _NO_SPANS = ("tokens", "relations", "predictions", "Comments", "comments", "cats")
+_UNSPACED = re.compile(f"[{UNSPACED_CLASS}]")
 Span = tuple[int, int, str, str]
 """Begin and end in code points, the type, and the text between the two, or "" if the record does not have it."""
 
@@ -42,6 +45,31 @@ def has_spans(record: Mapping[str, Any]) -> bool:
     tags = record.get(by_name.get(TAG, "")) if "token" in by_name else None
     has_tags = isinstance(tags, list) and all(isinstance(tag, (str, int)) for tag in tags)
     return not has_tags and _text_and_spans(record)[1] is not None
+
+
+def is_accepted(record: Mapping[str, Any]) -> bool:
+    """Return whether Prodigy's answer is accept, and an annotation of Label Studio was not called off."""
+    annotations = record.get("annotations")
+    called_off = [isinstance(e, dict) and bool(e.get("was_cancelled")) for e in annotations or [0]]
+    return record.get("answer", "accept") == "accept" and not all(called_off)
+
+
+def spans_within_words(records: Iterable[Mapping[str, Any]]) -> tuple[int, int]:
+    """Return how many spans begin or end within a word, and the number of all.
+
+    Most do where a program counts bytes, or names the last character of a span in place of the one behind it. Scripts
+    that are written without blanks are not counted.
+    """
+    num_within = num_spans = 0
+    for record in records:
+        text, spans = _text_and_spans(record)
+        for begin, end, *_ in spans or ():
+            pairs = (text[max(0, place - 1) : place + 1] if place else "" for place in (begin, end))
+            num_within += any(
+                len(pair) == 2 and pair.isalpha() and not _UNSPACED.search(pair) for pair in pairs
+            )
+            num_spans += 1
+    return num_within, num_spans
 
 
 def words_of_spans(path: Path, number: int, record: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -73,6 +101,7 @@ def _text_and_spans(record: Mapping[str, Any]) -> tuple[str, list[Span] | None]:
     text = next((inner[name] for name in _TEXTS if isinstance(inner.get(name), str)), "")
     annotations = inner.get("annotations")
     if isinstance(annotations, list) and all(isinstance(e, dict) and "result" in e for e in annotations):
+        annotations = [each for each in annotations if not each.get("was_cancelled")]
         inner["annotations"] = len(annotations) == 1 and [e.get("value") for e in annotations[0]["result"]]
     by_field = [_spans(value) for name, value in inner.items() if name not in _NO_SPANS]
     return text, max((each for each in by_field if each is not None), key=len, default=None) if text else None

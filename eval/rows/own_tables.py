@@ -58,11 +58,12 @@ def delimited_rows(
     names = cells[0][1] if has_header else [str(i + 1) for i in range(width)]
     shown = {c: f"column {i + 1}{f' {names[i]!r}' if has_header else ''}" for c, i in place.items()}
     unread = [name for i, name in enumerate(names) if i not in place.values()]
+    told = ""
     if has_header:
         places = [(name, i) for i, name in enumerate(names) if i not in place.values()]
-        check_unread(path, {name: [row[i] for _, row in body] for name, i in places})
+        told = check_unread(path, {name: [row[i] for _, row in body] for name, i in places})
     header = "with a header" if has_header else "without a header"
-    return OwnTable(rows, f"a table by {how} {header}, {named_columns(shown)}{unread_columns(unread)}")
+    return OwnTable(rows, f"a table by {how} {header}, {named_columns(shown)}{unread_columns(unread)}{told}")
 
 
 def _is_table(path: Path, filled: Sequence[tuple[int, str]], reading: Reading) -> bool:

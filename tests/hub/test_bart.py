@@ -372,6 +372,11 @@ def test_translation_and_fine_tuning_go_on_from_an_imported_one(
     assert model_weights.load_seq2seq(tmp_path / "out")[1].lang_first
 
 
+def legacy_order(folder: Path) -> None:
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"legacy_behaviour": True}))
+
+
 @pytest.mark.parametrize(
     ("kind", "harm", "said"),
     [
@@ -379,6 +384,7 @@ def test_translation_and_fine_tuning_go_on_from_an_imported_one(
         ("m2m", lambda folder: (folder / "vocab.json").write_text('{"a": 0}'), "does not begin with <s>"),
         ("m2m", set_config(vocab_size=90), "embeddings"),
         ("nllb_merges", lambda folder: (folder / "tokenizer.json").unlink(), "SentencePiece|tokenizer"),
+        ("nllb_merges", legacy_order, "legacy_behaviour=true, by which the language stands behind a source"),
         ("bart", set_config(normalize_before=True), "normalize_before=True"),
         ("bart", lambda folder: (folder / "tokenizer.json").unlink(), "SentencePiece|tokenizer"),
         ("mbart50", set_config(model_type="nllb-moe"), "NLLB-MoE has a choice"),

@@ -26,6 +26,7 @@ from xling.core.output import manifest
 from xling.core.settings import config
 from xling.corpora import binarize
 from xling.data.packing import pack
+from xling.hub.cached import cached_checkpoint
 from xling.hub.export import ExportConfig, run_fairseq
 from xling.hub.export import run_hf as export_hf
 from xling.hub.imports import ImportConfig, run_hf
@@ -309,6 +310,80 @@ def test_a_bert_with_another_tokenizer_keeps_it(foreign: Path, tmp_path: Path, k
         with torch.inference_mode():
             wanted = model.eval()(**batch).last_hidden_state[0, 0]
         assert largest(backend.embed([line], "en", -1, "cls")[0], wanted) < 1e-5
+
+
+def edit(path: Path, **values: object) -> None:
+    found = json.loads(path.read_text()) if path.is_file() else {}
+    path.write_text(json.dumps(found | values))
+
+
+def as_list_of_pieces(folder: Path) -> None:
+    (folder / "tokenizer.json").unlink()
+    (folder / "vocab.txt").write_text("".join(f"{name}\n" for name in NAMES), encoding="utf-8")
+    edit(folder / "added_tokens.json", **{"<ent>": len(NAMES)})
+
+
+SAID_BESIDE: dict[str, Callable[[Path], None]] = {
+    "case": lambda folder: edit(folder / "tokenizer_config.json", do_lower_case=True),
+    "accents": lambda folder: edit(folder / "tokenizer_config.json", strip_accents=True),
+    "Chinese": lambda folder: edit(folder / "tokenizer_config.json", tokenize_chinese_chars=False),
+    "a token in the vocabulary": lambda folder: edit(
+        folder / "tokenizer_config.json", additional_special_tokens=["[unused1]"]
+    ),
+    "a token behind it": as_list_of_pieces,
+    "a token of the settings": lambda folder: edit(
+        folder / "tokenizer_config.json",
+        added_tokens_decoder={str(len(NAMES)): {"content": "<ent>", "special": True}},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SAID_BESIDE)
+def test_what_files_beside_the_tokenizer_say_is_read_as_transformers_does(
+    copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    from safetensors.torch import load_file, save_file
+    from transformers import AutoTokenizer
+
+    name = "bert.embeddings.word_embeddings.weight"
+    weights = {n: t for n, t in load_file(copied / "model.safetensors").items() if n.startswith("bert.")}
+    save_file(weights | {name: torch.cat([weights[name], weights[name][-1:]])}, copied / "model.safetensors")
+    edit(copied / "config.json", vocab_size=len(NAMES) + 1)
+    SAID_BESIDE[kind](copied)
+    run_hf(ImportConfig(copied, tmp_path / "out"))
+    told = "and tokenizer.json says otherwise" in capsys.readouterr().err
+    assert told == (kind in ("case", "accents", "Chinese"))
+    processor, theirs = vocabulary.load_processor(tmp_path / "out"), AutoTokenizer.from_pretrained(copied)
+    for line in (*LINES[:3], "THE Old [unused1]boat <ent> sees<ent>a é 中文"):
+        ids = [processor._stored_ids[n] for n in encode_pieces(processor, line)]
+        assert ids == theirs(line, add_special_tokens=False)["input_ids"], line
+
+
+def test_case_that_nothing_beside_the_tokenizer_names_is_told(
+    copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (copied / "tokenizer_config.json").unlink()
+    run_hf(ImportConfig(copied, tmp_path / "out"))
+    assert "texts keep their case, as tokenizer.json says" in capsys.readouterr().err
+
+
+def test_an_adapter_beside_the_weights_is_refused(copied: Path, tmp_path: Path) -> None:
+    edit(copied / "adapter_config.json", peft_type="LORA", base_model_name_or_path="base")
+    with pytest.raises(UserError, match=r"has an adapter beside its weights .* merge_and_unload"):
+        run_hf(ImportConfig(copied, tmp_path / "out"))
+
+
+def test_a_head_that_is_left_out_is_told_each_time(
+    copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XLING_CACHE", str(tmp_path / "cache"))
+    edit(copied / "config.json", architectures=["BertForTokenClassification"])
+    for _ in range(2):
+        cached_checkpoint(f"hf:{copied}")
+        assert "is a BertForTokenClassification: its encoder is read and its head" in capsys.readouterr().err
+    edit(copied / "config.json", architectures=["BertForMaskedLM"])
+    cached_checkpoint(f"hf:{copied}")
+    assert "its encoder is read and its head" not in capsys.readouterr().err
 
 
 def test_a_tokenizer_that_only_python_has_is_refused(copied: Path, tmp_path: Path) -> None:

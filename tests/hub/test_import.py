@@ -185,6 +185,20 @@ def test_words_that_pad_a_dictionary_are_left_out(foreign: Path, tmp_path: Path)
     assert all(torch.equal(plain[name], padded_[name]) for name in plain)
 
 
+def test_an_output_layer_of_its_own_is_refused_in_fairseqs_files(foreign: Path, tmp_path: Path) -> None:
+    from xling.hub.export import ExportConfig
+    from xling.hub.export import run_fairseq as export_fairseq
+
+    run_hf(ImportConfig(foreign, tmp_path / "a"))
+    export_fairseq(ExportConfig(tmp_path / "a", tmp_path / "b"))
+    state = torch.load(tmp_path / "b" / "model.pt", weights_only=True)
+    (name,) = [name for name in state["model"] if name.endswith("lm_head.weight")]
+    state["model"][name] = state["model"][name] + 1
+    torch.save(state, tmp_path / "b" / "model.pt")
+    with pytest.raises(UserError, match="has a matrix of its own"):
+        run_fairseq(ImportConfig(tmp_path / "b", tmp_path / "c"))
+
+
 def test_code_in_a_pickle_is_refused_and_not_run(copied: Path, tmp_path: Path) -> None:
     as_pickle(copied, Planted(tmp_path / "ran"))
     with pytest.raises(UserError, match="holds more than tensors"):

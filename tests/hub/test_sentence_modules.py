@@ -359,6 +359,46 @@ def test_other_specials_around_a_text_are_refused(vocab: Path, tmp_path: Path) -
             run_hf(ImportConfig(folder, tmp_path / "in"))
 
 
+@pytest.mark.parametrize(
+    ("name", "settings", "told"),
+    [
+        ("sentence_bert_config.json", {"transformer_task": "fill-mask"}, "has the task fill-mask"),
+        ("sentence_bert_config.json", {"module_output_name": "sentence_embedding"}, "takes sentence_embedding"),
+        (
+            "sentence_bert_config.json",
+            {"modality_config": {"text": {"method": "forward", "method_output_name": "pooler_output"}}},
+            "takes pooler_output",
+        ),
+        ("sentence_bert_config.json", {"processing_kwargs": {"text": {"max_length": 9}}}, "has processing_kwargs"),
+        ("sentence_bert_config.json", {"tokenizer_args": {"do_lower_case": True}}, "tokenizer_args with do_"),
+        ("tokenizer_config.json", {"truncation_side": "left"}, "cuts long texts at their begin"),
+        ("tokenizer.json", {"truncation": {"direction": "Left", "max_length": 9}}, "cuts long texts at their begin"),
+    ],
+)  # fmt: skip
+def test_texts_that_are_read_otherwise_are_refused(
+    vocab: Path, tmp_path: Path, name: str, settings: dict[str, Any], told: str
+) -> None:
+    folder = tmp_path / "model"
+    bert(folder, vocab)
+    write_modules(folder, SHAPES["BGE"][1], {})
+    harmless = {
+        "transformer_task": "feature-extraction", "module_output_name": "token_embeddings", "query_length": 8,
+        "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+        "model_args": {"attn_implementation": "sdpa"}, "processing_kwargs": {},
+    }  # fmt: skip
+    for path, values in ((folder / "sentence_bert_config.json", harmless), (folder / name, settings)):
+        if path.name == "tokenizer.json":
+            config = folder / "tokenizer_config.json"
+            kept = {k: v for k, v in json.loads(config.read_text()).items() if k != "truncation_side"}
+            config.write_text(json.dumps(kept))
+        if values is settings:
+            read_modules(folder)
+            run_hf(ImportConfig(folder, tmp_path / "before"))
+        path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    with pytest.raises(UserError, match=told):
+        run_hf(ImportConfig(folder, tmp_path / "in"))
+
+
 def test_prompts_that_are_not_used_are_told(
     written: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -150,6 +152,35 @@ def test_states_and_ids_are_those_of_transformers(
             with torch.inference_mode():
                 states = theirs(torch.tensor([ids]), output_hidden_states=True).hidden_states[layer][0, 1:-1]
             assert largest(mine[row], states.mean(0)) <= 1e-5, (kind, line)
+
+
+def test_the_ends_of_a_text_are_those_of_the_template(written: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(written("roberta"), tmp_path / "model"))
+    path = folder / "tokenizer_config.json"
+    others = {"cls_token": "<mask>", "sep_token": "<unk>"}
+    tokens = json.loads((folder / "tokenizer.json").read_text())
+    tokens["padding"] = {"strategy": {"Fixed": 16}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 1,
+                         "pad_type_id": 0, "pad_token": "<pad>"}  # fmt: skip
+    (folder / "tokenizer.json").write_text(json.dumps(tokens))
+    path.write_text(json.dumps(json.loads(path.read_text()) | others))
+    run_hf(ImportConfig(folder, tmp_path / "in"))
+    assert vocab.load_processor(tmp_path / "in")._stored_ids[:3] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("kind", "counted"), [("roberta", 0), ("mpnet", 1)])
+def test_positions_that_count_from_another_padding_are_refused(
+    written: Callable[[str], Path], tmp_path: Path, kind: str, counted: int
+) -> None:
+    folder = Path(shutil.copytree(written(kind), tmp_path / "model"))
+    name, other = (
+        ("config.json", {"pad_token_id": 0})
+        if kind == "roberta"
+        else ("tokenizer_config.json", {"pad_token": "<unk>"})
+    )
+    (folder / name).write_text(json.dumps(json.loads((folder / name).read_text()) | other))
+    pads_with = 1 if kind == "roberta" else 3
+    with pytest.raises(UserError, match=f"pad_token_id={counted}, and its tokenizer pads with {pads_with}"):
+        run_hf(ImportConfig(folder, tmp_path / "in"))
 
 
 @pytest.mark.parametrize("kind", ["roberta", "deberta-v2"])

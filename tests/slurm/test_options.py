@@ -86,6 +86,7 @@ def test_commas_in_a_line_of_shell_divide_nothing(tmp_path: Path, setup: str, li
         ({"sbatch.cpus-per-gpu": "4"}, "fix: use slurm.cpus_per_task="),
         ({"sbatch.mem-per-gpu": "8G"}, "mem_gb=none beside it"),
         ({"sbatch.array": "1-9"}, "xling sets --array itself"),
+        ({"sbatch.clusters": "other"}, "xling sets --clusters itself"),
         ({"sbatch.wrap": "reboot"}, "xling sets --wrap itself"),
         ({"srun.output": "x"}, "xling sets --output itself"),
         ({"sbatch.--exclude": "x"}, "without its dashes"),

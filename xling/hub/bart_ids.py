@@ -156,7 +156,7 @@ def _read_m2m(folder: Path, num_rows: int, langs: Sequence[str]) -> IdMapping:
 
 def _read_with_merges(folder: Path, num_rows: int, langs: Sequence[str], model_type: str) -> IdMapping:
     """Return the ids of BART, and of NLLB without a SentencePiece model."""
-    tokens = transformers_wrapper.load_tokenizer(folder)
+    tokens = transformers_wrapper.load_tokenizer(folder, is_encoders=False)
     files.check_largest_id(tokens.order, num_rows, folder)
     if model_type == "bart":
         codes = list(langs) or ["en"]
@@ -196,8 +196,18 @@ def _find_lang_tokens(tokens: transformers_wrapper.OrderedTokenizer, folder: Pat
 
 
 def reads_lang_first(config: Mapping[str, Any], folder: Path) -> bool:
-    """Return whether a model reads ``[lang] text </s>`` and its decoder ``</s> [lang] text``: all but mBART (cc25)."""
+    """Return whether a model reads ``[lang] text </s>`` and its decoder ``</s> [lang] text``: all but mBART (cc25).
+
+    Raises:
+        UserError: an NLLB was fine-tuned on ``text </s> [lang]``.
+    """
     settings = (config, read_optional_json(folder / "tokenizer_config.json"))
+    if settings[1].get("legacy_behaviour"):
+        raise UserError(
+            f"{folder}/tokenizer_config.json: legacy_behaviour=true, by which the language stands behind a source",
+            "legacy_behaviour=false, as NLLB was trained",
+            "xling has no such models: fine-tune NLLB without it",
+        )
     return config.get("decoder_start_token_id") == 2 or any(
         "MBart50" in str(each.get("tokenizer_class")) for each in settings
     )

@@ -120,12 +120,13 @@ def read_vocabulary(folder: Path, num_rows: int) -> tuple[files.ImportedVocabula
 
 
 def has_other_tokenizer(folder: Path) -> bool:
-    """Return whether the tokenizer does other things than BERT's."""
-    path, config_path = folder / "tokenizer.json", folder / "tokenizer_config.json"
+    """Return whether the tokenizer does other things than BERT's, or has tokens that stand beside its pieces."""
+    path = folder / "tokenizer.json"
+    config = read_optional_json(folder / "tokenizer_config.json")
+    if _added_tokens(folder, config) - {*wordpiece.SPECIALS, wordpiece.MASK}:
+        return True
     if not path.is_file():
-        config = read_json(config_path) if config_path.is_file() else {}
-        is_berts = str(config.get("tokenizer_class", _CLASSES[0])).removesuffix("Fast") in _CLASSES
-        return not is_berts or any((folder / name).is_file() for name in files.SPM_NAMES)
+        return not _has_berts_class(config) or any((folder / name).is_file() for name in files.SPM_NAMES)
     settings = read_json(path)
     model, normaliser, splitting = (
         settings.get(key) or {} for key in ("model", "normalizer", "pre_tokenizer")
@@ -141,7 +142,46 @@ def has_other_tokenizer(folder: Path) -> bool:
         and normaliser.get("type") == "BertNormalizer"
         and normaliser.get("clean_text", True)
         and splitting.get("type") == "BertPreTokenizer"
+        and not _contradictions(folder, config, normaliser)
     )
+
+
+def _contradictions(folder: Path, config: Mapping[str, Any], normaliser: Mapping[str, Any]) -> list[str]:
+    """Return the settings that ``tokenizer_config.json`` gives otherwise than ``tokenizer.json``, and tell of them."""
+    names = {
+        "do_lower_case": "lowercase",
+        "strip_accents": "strip_accents",
+        "tokenize_chinese_chars": "handle_chinese_chars",
+    }
+    given = {
+        name: config[name] for name in names if config.get(name) is not None and _has_berts_class(config)
+    }
+    other = [f"{name}={value}" for name, value in given.items() if value != normaliser.get(names[name])]
+    if other:
+        tell(
+            f"xling: {folder}: tokenizer_config.json says {', '.join(other)}, and tokenizer.json says otherwise; the "
+            "first is read, as transformers does"
+        )
+    return other
+
+
+def _has_berts_class(config: Mapping[str, Any]) -> bool:
+    return str(config.get("tokenizer_class", _CLASSES[0])).removesuffix("Fast") in _CLASSES
+
+
+def _added_tokens(folder: Path, config: Mapping[str, Any]) -> set[str]:
+    """Return the tokens that are found in a text before it is cut, by any of the files that may name them."""
+    settings = read_optional_json(folder / "tokenizer.json")
+    tokens: list[Any] = [
+        *(settings.get("added_tokens") or []),
+        *(config.get("added_tokens_decoder") or {}).values(),
+    ]
+    for values in (config, read_optional_json(folder / "special_tokens_map.json")):
+        for name in ("additional_special_tokens", "extra_special_tokens"):
+            given = values.get(name) or []
+            tokens += given.values() if isinstance(given, Mapping) else given
+    names = {str(each["content"] if isinstance(each, Mapping) else each) for each in tokens}
+    return names | {*read_optional_json(folder / "added_tokens.json")}
 
 
 def _read_other_tokenizer(
@@ -159,15 +199,19 @@ def _read_normaliser(folder: Path, pieces: list[str]) -> tuple[bool, bool | None
     The values come from ``tokenizer.json``, else from ``tokenizer_config.json``. If neither has them, a
     vocabulary with capitals means text that was not lower-cased.
     """
-    path = folder / "tokenizer.json"
+    path, config = folder / "tokenizer.json", read_optional_json(folder / "tokenizer_config.json")
     if path.is_file():
         normaliser = read_json(path)["normalizer"]
+        if not normaliser["lowercase"] and _has_berts_class(config) and "do_lower_case" not in config:
+            tell(
+                f"xling: {folder}: texts keep their case, as tokenizer.json says; transformers lower-cases them where "
+                "tokenizer_config.json has no do_lower_case"
+            )
         return (
             bool(normaliser["lowercase"]),
             normaliser.get("strip_accents"),
             bool(normaliser["handle_chinese_chars"]),
         )
-    config = read_optional_json(folder / "tokenizer_config.json")
     has_capitals = any(piece != piece.lower() and not piece.startswith("[") for piece in pieces)
     lowercase = bool(config.get("do_lower_case", not has_capitals))
     return lowercase, config.get("strip_accents"), bool(config.get("tokenize_chinese_chars", True))

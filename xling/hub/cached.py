@@ -6,10 +6,10 @@ from pathlib import Path
 from xling.core.output import digests, manifest
 from xling.core.output.command_result import tell
 from xling.hub.settings import ImportConfig
-from xling.hub.source import locate_model, run_hf
+from xling.hub.source import locate_model, read_optional_json, run_hf, tell_head
 
 HF_PREFIX = "hf:"
-IMPORTER = 3
+IMPORTER = 4
 """Version of what an import writes: with a new one every model is imported again."""
 
 
@@ -28,4 +28,6 @@ def cached_checkpoint(name: str) -> Path:
     if not manifest.is_as_published(out):
         tell(f"xling: {name} is imported into {out}")
         run_hf(ImportConfig(folder, out))
+    else:
+        tell_head(folder, read_optional_json(folder / "config.json"))
     return out

@@ -152,6 +152,8 @@ def run_fairseq(cfg: ImportConfig) -> manifest.Manifest:
             cfg, "import fairseq", cfg.source, ImportedModel(shape, weights, vocabulary, model_langs)
         )
     state = {_current_name(name): tensor for name, tensor in content["model"].items()}
+    tokens = state.get(f"{layouts.FAIRSEQ.tokens}.weight")
+    files.check_tied(state.get("encoder.lm_head.weight"), tokens, path)  # --untie-weights-roberta
     weights = layouts.from_layout(state, layouts.FAIRSEQ, str(path))
     encoder = EncoderConfig(
         layers=layouts.count_layers(weights),

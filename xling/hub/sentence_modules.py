@@ -23,6 +23,16 @@ LENGTH_FILES = (
 )  # fmt: skip
 MODULES = ("Transformer", "Pooling", "Dense", "LayerNorm", "Normalize", "Dropout", "WordWeights")
 """Modules that are read; of WordWeights only those that leave the specials out, as `xling export hf` writes them."""
+LOADING_SETTINGS = (
+    "model_args", "model_kwargs", "config_args", "config_kwargs", "tokenizer_args", "processor_kwargs",
+    "processing_kwargs",
+)  # fmt: skip
+"""Settings by which sentence-transformers reads model and tokenizer otherwise than their own files say."""
+HARMLESS = frozenset({
+    "trust_remote_code", "attn_implementation", "dtype", "torch_dtype", "revision", "token", "cache_dir", "device_map",
+    "local_files_only", "use_fast", "add_pooling_layer", "low_cpu_mem_usage", "use_safetensors",
+})  # fmt: skip
+"""Those of them that leave the vectors of a text as they are."""
 _PACKAGE = "sentence_transformers."
 ACTIVATIONS = ("Tanh", "Identity", "ReLU", "GELU", "SiLU", "Sigmoid", "LeakyReLU", "ELU", "Mish", "Softplus")
 """Activations of a dense layer: classes of torch.nn, with their defaults."""
@@ -154,9 +164,10 @@ def _read_layer(name: str, values: Mapping[str, Any], path: Path) -> dict[str, A
 
 def _read_texts(folder: Path) -> dict[str, Any]:
     """Return how texts are read, that is length, case and default prompt, and the numbers of a vector that are kept."""
-    lengths = next(
-        (source.read_json(folder / name) for name in LENGTH_FILES if (folder / name).is_file()), {}
-    )
+    length_file = next((folder / name for name in LENGTH_FILES if (folder / name).is_file()), None)
+    lengths = source.read_json(length_file) if length_file else {}
+    if length_file:
+        _check_transformer(lengths, length_file)
     tokenizer = folder / "tokenizer_config.json"
     limits = [lengths.get("max_seq_length")]
     if limits == [None] and tokenizer.is_file():
@@ -178,6 +189,29 @@ def _read_texts(folder: Path) -> dict[str, Any]:
         "lower": bool(lengths.get("do_lower_case")),
         "truncate_dim": config.get("truncate_dim"),
     }
+
+
+def _check_transformer(values: Mapping[str, Any], path: Path) -> None:
+    """Reject settings of the first module by which the states of a text are others than the encoder's last ones."""
+    if values.get("transformer_task") not in (None, "feature-extraction"):
+        raise _refusal(path, f"has the task {values['transformer_task']}", "feature-extraction")
+    text = (values.get("modality_config") or {}).get("text") or {}
+    output = text.get("method_output_name") if isinstance(text, Mapping) else text
+    for given, valid in (
+        (output, "last_hidden_state"),
+        (values.get("module_output_name"), "token_embeddings"),
+    ):
+        if given not in (None, valid):
+            raise _refusal(path, f"takes {given}", valid)
+    for name in LOADING_SETTINGS:
+        given = values.get(name) or {}
+        changed = {
+            key: value for key, value in given.items() if key not in HARMLESS and value not in (None, {}, [])
+        }
+        if changed:
+            raise _refusal(
+                path, f"has {name} with {', '.join(map(str, changed))}", f"{name} that change no vector"
+            )
 
 
 def make_writer(modules: ReadModules, folder: Path, shape: Any, allow_pickle: bool) -> Callable[[Path], None]:
@@ -224,10 +258,15 @@ def make_writer(modules: ReadModules, folder: Path, shape: Any, allow_pickle: bo
 
 
 def _check_specials(folder: Path) -> None:
-    """Reject a tokenizer that puts other specials around a text than one before and one behind it."""
+    """Reject a tokenizer that cuts the begin of texts, or puts not one special before and one behind a text."""
     from xling.hub.files import read_tokenizer
 
     path = folder / "tokenizer.json"
+    side = source.read_optional_json(folder / "tokenizer_config.json").get("truncation_side")
+    direction = (source.read_optional_json(path).get("truncation") or {}).get("direction", "Right")
+    if str(side or direction).lower() == "left":
+        place = folder / "tokenizer_config.json" if side else path
+        raise _refusal(place, "cuts long texts at their begin", "truncation_side=right")
     if not path.is_file():
         return
     tokenizer = read_tokenizer(path)

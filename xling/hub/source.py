@@ -16,6 +16,7 @@ from xling.hub.settings import ImportConfig, TokenizerConfig
 
 SAFETENSORS_FILE, SAFETENSORS_INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLE_FILE, PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
+ADAPTER_FILE = "adapter_config.json"
 DOWNLOAD_PATTERNS = ("*.json", "*.safetensors", "*.model", "vocab.txt", "merges.txt")
 """Files that are downloaded from a repository on the Hugging Face Hub."""
 ENCODER_TYPES = ("xlm-roberta", "bert", "modernbert")
@@ -27,6 +28,9 @@ WRAPPED_TYPES = (
     "roberta", "distilbert", "electra", "deberta", "deberta-v2", "camembert", "xlm-roberta-xl", "mpnet", "xlm",
 )  # fmt: skip
 """Types of encoders that transformers computes."""
+HEADS = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice")
+"""Ends of the names of classes with the head of a task."""
+_READ_HEADS = ("ModernBertForSequence", "ModernBertForToken", "ModernBertForQuestion")
 UNSUPPORTED_TYPES = {
     "nllb-moe": "NLLB-MoE has a choice of feed-forward blocks for every token, which models here lack",
     "canine": "CANINE reads characters by hashing them, which models here do not",
@@ -105,6 +109,12 @@ def find_and_check(cfg: ImportConfig) -> ModelSource:
     folder = locate_model(cfg.source, cfg.allow_pickle, cfg.revision)
     inputs.check_output_place(cfg.out, [folder])
     read_modules = load("xling.hub.sentence_modules:read_modules")
+    if (folder / ADAPTER_FILE).is_file():
+        raise UserError(
+            f"{folder} has an adapter beside its weights ({ADAPTER_FILE}), which transformers adds to them",
+            "the weights of one model",
+            "merge the adapter first: merge_and_unload(); or leave its files out for the model without it",
+        )
     if not (folder / "config.json").is_file():
         read_modules(folder)  # says which module keeps it elsewhere
     config = read_json(folder / "config.json")
@@ -120,6 +130,7 @@ def find_and_check(cfg: ImportConfig) -> ModelSource:
             "choose a model of one of these types",
         )
     configs.check_config(config, model_type, folder)
+    tell_head(folder, config)
     paths = find_weight_files(folder, cfg.allow_pickle)
     if paths[0].suffix != ".bin":
         tensor_shapes = {
@@ -135,6 +146,16 @@ def find_and_check(cfg: ImportConfig) -> ModelSource:
             "import a copy of the folder without modules.json",
         )
     return ModelSource(folder, config, model_type, modules)
+
+
+def tell_head(folder: Path, config: dict[str, Any]) -> None:
+    """Say that the head of a fine-tuned model is not read; ModernBERT's are, but for choices."""
+    names = [str(name) for name in config.get("architectures") or ()]
+    heads = [name for name in names if name.endswith(HEADS) and not name.startswith(_READ_HEADS)]
+    if heads:
+        tell(
+            f"xling: {folder} is a {heads[0]}: its encoder is read and its head left out; xling finetune learns one"
+        )
 
 
 def locate_model(source: Path, allow_pickle: bool, revision: str = "") -> Path:

@@ -28,6 +28,8 @@ from xling.text.tokenizers import transformers_tokenizer
 
 WEIGHT_PREFIXES = ("roberta.", "distilbert.", "electra.", "deberta.", "mpnet.", "model.", "transformer.")
 EMBEDDING_NAMES = ("embeddings.word_embeddings.weight", "embeddings.weight")  # the second in XLM
+COUNT_FROM_PADDING = ("roberta", "camembert", "xlm-roberta-xl", "mpnet")
+"""Types whose positions count the tokens that are not padding."""
 EXPORT_KEY, REST_KEY, UNUSED_ROWS_KEY, PREFIX_KEY = "kept", "rest", "unread", "prefix"
 """Keys of what a model file holds for the export alone."""
 
@@ -41,8 +43,13 @@ class OrderedTokenizer:
     names: list[str]
 
 
-def load_tokenizer(folder: Path) -> OrderedTokenizer:
+def load_tokenizer(folder: Path, is_encoders: bool = True) -> OrderedTokenizer:
     """Load the tokenizer of a directory with transformers.
+
+    Args:
+        folder: the directory.
+        is_encoders: whether a text begins and ends with what its template writes, whatever the settings call it. The
+            template of a translation model writes a language.
 
     Raises:
         UserError: `tokenizers` cannot express it, or it lacks a special.
@@ -68,6 +75,12 @@ def load_tokenizer(folder: Path) -> OrderedTokenizer:
         raise UserError(
             f"{folder}: its tokenizer lacks a begin, end or padding token", "an encoder's tokenizer"
         )
+    placed = backend.encode("a", add_special_tokens=is_encoders)
+    places = [place for place, is_read in enumerate(placed.attention_mask) if is_read]  # without padding
+    if places and placed.special_tokens_mask[places[0]]:
+        begin = placed.ids[places[0]]
+    if places and placed.special_tokens_mask[places[-1]]:
+        end = placed.ids[places[-1]]
     pad = tokenizer.pad_token_id
     unknown = pad if tokenizer.unk_token_id is None else tokenizer.unk_token_id
     mask = pad if tokenizer.mask_token_id is None else tokenizer.mask_token_id
@@ -139,6 +152,14 @@ def build_wrapper(
     Raises:
         UserError: a tensor is missing, or has another shape than the settings say.
     """
+    padding = 1 if settings.get("model_type") == "mpnet" else settings.get("pad_token_id", 1)
+    if settings.get("model_type") in COUNT_FROM_PADDING and padding != tokenizer.order[1]:
+        raise UserError(
+            f"{model_name}: positions are counted from pad_token_id={padding}, and its tokenizer pads with "
+            f"{tokenizer.order[1]}",
+            "one id in both",
+            "copy both from the model as it was trained",
+        )
     candidates = [
         (p, name) for name in EMBEDDING_NAMES for p in (*WEIGHT_PREFIXES, "") if f"{p}{name}" in state
     ]

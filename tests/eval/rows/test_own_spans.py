@@ -57,6 +57,55 @@ def test_rows_that_prodigy_has_not_accepted_are_left_out(
         suite_of("tags", written(tmp_path, "es.test.jsonl", lines[1]))
 
 
+def test_classes_that_prodigy_has_not_accepted_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [("a", "x", "accept"), ("b", "x", "reject"), ("c", "y", "accept"), ("d", "y", "ignore")]
+    lines = "".join(json.dumps({"text": t, "label": name, "answer": a}) + "\n" for t, name, a in rows)
+    suite = suite_of("classes", written(tmp_path, "es.test.jsonl", lines))
+    assert [(row.fields["text"], row.label) for row in rows_of(suite, "es")] == [("a", "x"), ("c", "y")]
+    assert "2 rows that were not accepted left out" in capsys.readouterr().err
+    lines = "".join(
+        json.dumps({"text": t, "answer": a}) + "\n" for t, _, a in rows
+    )  # where the answer is the class
+    suite = suite_of("classes", written(tmp_path, "es.test.jsonl", lines))
+    assert [row.label for row in rows_of(suite, "es")] == ["accept", "reject", "accept", "ignore"]
+
+
+def test_tasks_that_label_studio_has_called_off_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labelled = EXPORTS["Label Studio"]
+    called_off = {"was_cancelled": True, "result": []}
+    records = [
+        {"data": {"text": TEXT}, "annotations": [called_off]},
+        labelled,
+        labelled | {"annotations": [called_off, *labelled["annotations"]]},
+    ]
+    lines = "".join(json.dumps(each) + "\n" for each in records)
+    suite = suite_of("tags", written(tmp_path, "es.test.jsonl", lines))
+    assert [row.label for row in rows_of(suite, "es")] == [TAGS] * 2
+    assert "1 rows that were not accepted left out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "spans", "told"),
+    [
+        ("Ana ran", [(0, 2)], "1 of 1 spans begin or end within a word"),  # the last character, not the one behind
+        ("é Ana ran", [(3, 6)], "1 of 1 spans begin or end within a word"),  # bytes
+        ("Ana, Bo-Lu ran", [(0, 3), (5, 7), (8, 10)], ""),
+        ("安娜在波哥大 ran", [(0, 2), (3, 6)], ""),
+    ],
+)  # fmt: skip
+def test_spans_that_cut_words_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, spans: list[tuple[int, int]], told: str
+) -> None:
+    record = {"text": text, "label": [[*ends, "PER"] for ends in spans]}
+    suite_of("tags", written(tmp_path, "es.test.jsonl", json.dumps(record) + "\n"))
+    out = capsys.readouterr().err
+    assert told in out and (told or "within a word" not in out)
+
+
 @pytest.mark.parametrize(
     ("record", "said"),
     [

@@ -132,6 +132,7 @@ _KINDS = {
     b"PK\x05\x06": "an empty ZIP archive",
     b"%PDF": "PDF",
     b"PAR1": "Parquet",
+    b"version https://git-lfs.github.com/spec/": "a pointer of Git LFS, for which `git lfs pull` fetches the file",
     b"ARROW1": "Arrow",
     b"Obj\x01": "Avro",
     b"\x89HDF": "HDF5",
