@@ -2,7 +2,8 @@
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from xling.corpora.sources.source import (
     CUT_NOTE,
@@ -24,15 +25,37 @@ from xling.text.wrapped_lines import join_sentences, join_wrapped, wrapped_width
 LIST_NOTE = "file of isolated sentences, one a line: each line is a document"
 SHORT_NOTE = "file whose blank lines are between short paragraphs: they end no document"
 TABLE_NOTE = "file of a table or with markup, read whole: csv:FILE#COLUMN, jsonl:, html:, ... read the text"
-TIMES_NOTE = "lines of subtitles with their number or times left out"
+TIMES_NOTE = "lines of subtitles with their number, times, notes or a repetition left out"
 _HEAD_LINES, _HEAD_BYTES = 1000, 1 << 20
 _MIN_CUES = 5  # of subtitles, and rows of a table
 _SHORT_BLOCK = 300
 _MAX_SHARE_ENDED = 0.6
 _CALLED_TABLE = re.compile(r"\.(?:csv|tsv)(?:\.\w+)?$", re.IGNORECASE)
-_MARKUP = ("<?xml", "<mediawiki", "<!doctype", "<htm", '{"', "warc/1.")
+_MARKUP = (
+    "<?xml",
+    "<mediawiki",
+    "<!doctype",
+    "<htm",
+    '{"',
+    "warc/1.",
+    "\\documentclass",
+    "\\id ",
+    "[script info]",
+)
+# Lines of USFM, of subtitles in other formats than SubRip and WebVTT, of lyrics, and times.
+_MARKED = re.compile(
+    r"\\[a-z]+\d?\*?(?: .*)?|Dialogue: \d.*|\{\d+\}\{\d+\}.*|\[\d+:\d\d(?::\d\d)?(?:\.\d+)?\].*|.* --> .*"
+)
+_MIN_MARKED, _MIN_NAMED = 0.3, 0.9
+_NAME = re.compile(r"(?=\S*\d)(?=\w+[-_.])[\w.-]{8,}\s")  # of a recording: ``1089-134686-0000``
 _DOC = re.compile(r"<doc\b.*>|</doc>")
 _TIMES = re.compile(r"(?:\d+:)?\d+:\d\d[.,]\d+ +--> +(?:\d+:)?\d+:\d\d[.,]\d+.*")
+# What WebVTT has besides cues, and the markup inside of a cue; that with times shows words as they are spoken.
+_NO_CUE = re.compile(r"\ufeff?(?:WEBVTT|NOTE|STYLE|REGION)(?:\s.*)?")
+_CUE_TIME = re.compile(r"<\d+:[\d:.]+>")
+_CUE_TAG = re.compile(
+    rf"</?(?:[cibuv]|lang|font)\b[^<>]*>|\{{\\[^{{}}]*\}}|{_CUE_TIME.pattern}", re.IGNORECASE
+)
 
 
 @SOURCES.register("text")
@@ -60,9 +83,7 @@ def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Docume
         lines = ("" if _DOC.fullmatch(line) else line for line in itertools.chain(head, lines) if line)
         head = list(_head(lines))
     texts = [line for line in head if line]
-    num_tabs = {line.strip().count("\t") for line in texts}
-    is_even = len(texts) >= _MIN_CUES and len(num_tabs) == 1 and num_tabs != {0}
-    if is_even or _CALLED_TABLE.search(shard.location) or "".join(texts[:1]).lower().startswith(_MARKUP):
+    if _is_other_format(texts) or _CALLED_TABLE.search(shard.location):
         ledger.count_event(TABLE_NOTE)
     sizes = [sum(map(len, block)) for is_text, block in itertools.groupby(head, bool) if is_text]
     # Blocks of several lines that each end with a sentence are short documents, as CC-100's format has them.
@@ -82,20 +103,55 @@ def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Docume
     return documents_of(_blocks(all_lines, min(MAX_DOC_CHARS, context.max_chars), ledger), shard, ledger)
 
 
+def _is_other_format(texts: Sequence[str]) -> bool:
+    """Return whether the first lines of a file, without blank ones, are a table, markup or lines with a name before."""
+    if "".join(texts[:1]).lower().startswith(_MARKUP):
+        return True
+    tabs = Counter(line.strip().count("\t") for line in texts)
+    least = max(_MIN_CUES, _MIN_MARKED * len(texts))
+    if any(num_tabs and num >= max(least, len(texts) / 2) for num_tabs, num in tabs.items()):
+        return True
+    names = {match[0] for line in texts if (match := _NAME.match(line))}
+    is_named = len(names) >= max(_MIN_CUES, _MIN_NAMED * len(texts))
+    return is_named or sum(1 for line in texts if _MARKED.fullmatch(line.strip())) >= least
+
+
+def announced_lines(lines: Iterator[str], ledger: Ledger) -> Iterator[str]:
+    """Yield all lines; a file of another format is announced."""
+    head = list(_head(lines))
+    if _is_other_format(list(filter(None, head))):
+        ledger.count_event(TABLE_NOTE)
+    return itertools.chain(head, lines)
+
+
 def _is_times(line: str) -> bool:
     return "-->" in line and _TIMES.fullmatch(line.strip()) is not None
 
 
 def _without_times(lines: Iterator[str], ledger: Ledger) -> Iterator[str]:
-    """Yield the lines of subtitles (SubRip, WebVTT) without those of times and the numbers before them."""
-    previous = None
+    """Yield the text of subtitles (SubRip, WebVTT), without lines of times and names of cues, notes and tags."""
+    is_vtt = is_note = is_rolling = False
+    last, earlier, previous = "", "", None
     for line in itertools.chain(lines, [None]):
-        is_times = line is not None and _is_times(line)
-        if previous is not None and (_is_times(previous) or (is_times and previous.strip().isdigit())):
-            ledger.count_event(TIMES_NOTE)
-        elif previous is not None:
-            yield previous
-        previous = line
+        if previous is None:
+            is_vtt = line is not None and _NO_CUE.fullmatch(line) is not None
+        else:
+            is_first = not earlier
+            is_note = bool(previous) and (
+                (is_vtt and is_first and bool(_NO_CUE.fullmatch(previous))) or is_note
+            )
+            is_cue = line is not None and _is_times(line)
+            is_name = is_cue and (previous.strip().isdigit() or (is_vtt and is_first and bool(previous)))
+            is_note = is_note and not _is_times(previous)
+            is_rolling = is_rolling or _CUE_TIME.search(previous) is not None
+            text = _CUE_TAG.sub("", previous)
+            # Captions that roll show each line again.
+            if is_note or is_name or _is_times(previous) or (is_rolling and text and text == last):
+                ledger.count_event(TIMES_NOTE)
+            else:
+                last = text or last
+                yield text
+        earlier, previous = previous or "", line
 
 
 def decoded_lines(context: Context, shard: Shard, ledger: Ledger) -> Iterator[str]:
