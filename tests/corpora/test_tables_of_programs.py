@@ -117,7 +117,10 @@ def test_sheets_of_something_else_titles_and_cells_that_are_no_text(tmp_path):
     ("row", "places"),
     [
         ("1.0{i}\t{en}\t{sw}", "2+3"),  # CCMatrix
-        ("example.org\thttps://example.org/en/{i}\t{en}\thttps://example.org/sw/{i}\t{sw}", "3+5"),  # CCAligned
+        (
+            "example.org\thttps://example.org/en/{i}\t{en}\thttps://example.org/sw/{i}\t{sw}",
+            "3+5",
+        ),  # CCAligned
         ("https://a.org/{i}\thttps://b.org/{i}\t{en}\t{sw}\t0.9", "3+4"),  # Bitextor
         ("app.title.{i}\t{en}\t{sw}", "2+3"),
         ("en\tsw\t{en}\t{sw}", "3+4"),
@@ -142,7 +145,9 @@ def test_a_code_of_a_language_above_other_codes_names_no_column(tmp_path):
     with pytest.raises(UserError, match="3 columns, and any may be the text") as refused:
         texts(tmp_path / "a.csv", text)
     assert refused.value.fix.endswith("#3")
-    assert texts(tmp_path / "b.csv", f"id\tlang\ttext\n{text}") == [each for en, sw in PAIRS for each in (sw, en)]
+    assert texts(tmp_path / "b.csv", f"id\tlang\ttext\n{text}") == [
+        each for en, sw in PAIRS for each in (sw, en)
+    ]
 
 
 def test_the_names_of_the_columns_between_joined_files_are_no_rows(tmp_path):

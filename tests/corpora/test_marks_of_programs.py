@@ -1,0 +1,112 @@
+"""What programs put beside or between texts: labels, separators of segments, lists, markup in files of lines."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.corpora.examples import packed
+from xling.core import languages
+from xling.core.errors import UserError
+from xling.corpora.common.packed_xml import OUTSIDE_NOTE
+from xling.corpora.parallel.sources import SourceContext, open_sources
+from xling.corpora.sources.jsonl import LISTED_NOTE
+from xling.corpora.sources.source import Context, open_source
+from xling.corpora.sources.wikitext import clean
+from xling.corpora.stages.repair import Repair
+from xling.text.document import Document, Ledger
+from xling.text.tokenised import tokenised_kind, undo
+
+
+def texts(uri: str) -> tuple[list[str], Ledger]:
+    """The texts of a source, and what was counted."""
+    ledger = Ledger()
+    source = open_source(uri, Context("sw"))
+    return [doc.text for shard in source.shards() for doc in source.read(shard, ledger)], ledger
+
+
+def pairs(uri: str) -> tuple[list[tuple[str, str]], dict[str, int]]:
+    """The pairs of a source, and why others were dropped."""
+    ledger = Ledger()
+    sources = open_sources([uri], SourceContext(*languages.get_pair("en-sw")))
+    found = [row[:2] for source in sources for row in source.rows(ledger)]
+    return found, {reason: num for (_, reason), num in ledger.dropped.items()}
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        (
+            "__label__sw Mvua ilinyesha.\n__label__sw Soko lilifungwa.",
+            "Mvua ilinyesha.\nSoko lilifungwa.",
+        ),  # fastText
+        ("Mvua ilinyesha. ~~~ Soko lilifungwa.", "Mvua ilinyesha. Soko lilifungwa."),  # hunalign
+    ],
+)
+def test_labels_and_separators_are_named_and_undone(written: str, text: str) -> None:
+    assert tokenised_kind(written) == "marks of training"
+    assert undo(written) == text
+    assert not tokenised_kind("It is ~5 km ~ 3 miles, ~~struck~~ and __init__.")
+
+
+def test_glyphs_of_a_pdf_that_stand_for_no_letter_are_lost_letters() -> None:
+    assert (
+        Repair().edit(Document("1", "(cid:55)(cid:75)(cid:72) serikali ilitangaza.")).reason == "undecodable"
+    )
+    long = "Serikali ilitangaza kwamba shule zitafunguliwa. " * 9
+    assert Repair().edit(Document("1", f"{long}(cid:55)")).text == f"{long}(cid:55)"
+
+
+def test_lists_in_the_place_of_a_text_are_counted(tmp_path: Path) -> None:
+    rows = [{"text": ["Mvua", "ilinyesha", "."]}, {"text": ["Soko lilifungwa."]}, {"text": "Jua liliwaka."}]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    found, ledger = texts(f"jsonl:{tmp_path}/a.jsonl")
+    assert found == ["Mvua\nilinyesha\n.", "Soko lilifungwa.", "Jua liliwaka."]
+    assert ledger.notes[LISTED_NOTE] == 1
+
+
+@pytest.mark.parametrize(
+    "head", ['<srcset setid="x">', '<?xml version="1.0"?>', '<tmx version="1.4">', "<doc id=1>"]
+)
+def test_markup_is_not_read_as_lines_of_a_pair(tmp_path: Path, head: str) -> None:
+    for lang in ("en", "sw"):
+        (tmp_path / f"a.{lang}").write_text(f'{head}\n<seg id="1">Mvua.</seg>\n', encoding="utf-8")
+    with pytest.raises(UserError, match="markup, and no sentence a line"):
+        pairs(f"moses:{tmp_path}/a")
+
+
+def test_translations_that_two_catalogues_give_are_doubtful(tmp_path: Path) -> None:
+    (tmp_path / "a.po").write_text(
+        'msgid ""\nmsgstr "Language: sw\\n"\n\nmsgid "Rain"\nmsgstr ""\n"#-#-#-#-#  a.po  #-#-#-#-#\\n"\n"Mvua\\n"\n'
+        '"#-#-#-#-#  b.po  #-#-#-#-#\\n"\n"Manyunyu"\n\nmsgid "Sun"\nmsgstr "Jua"\n',
+        encoding="utf-8",
+    )
+    assert pairs(f"po:{tmp_path}/a.po") == ([("Sun", "Jua")], {"unfinished": 1})
+
+
+def test_pages_of_a_book_outside_of_the_reading_order_are_counted(tmp_path: Path) -> None:
+    items = "".join(
+        f'<item id="i{i}" href="{i}.xhtml" media-type="application/xhtml+xml"/>' for i in range(3)
+    )
+    spine = '<spine><itemref idref="i0"/><itemref idref="i1" linear="no"/></spine>'
+    book = {
+        "META-INF/container.xml": '<container><rootfile full-path="a.opf"/></container>',
+        "a.opf": f"<package><manifest>{items}</manifest>{spine}</package>",
+        **{f"{i}.xhtml": f"<html><body><p>Ukurasa wa {i}.</p></body></html>" for i in range(3)},
+    }
+    (tmp_path / "a.epub").write_bytes(packed(book))
+    found, ledger = texts(f"epub:{tmp_path}/a.epub")
+    assert (found, ledger.notes[OUTSIDE_NOTE]) == (["Ukurasa wa 0."], 2)
+
+
+def test_a_dropped_template_with_which_a_sentence_begins_is_counted() -> None:
+    dropped = Counter[str]()
+    clean("{{foo|Silaha}} ni mbaya. {{foo|Vita}} ni mbaya.", dropped=dropped)
+    assert dropped == {"foo": 2}
+    none = Counter[str]()
+    clean(
+        "{{infobox|a=b}}Mji ni mkubwa. {{coord|1|2}} Una watu wengi.{{foo}}\n{{foo}}ქართული ენა.",
+        dropped=none,
+    )
+    assert not none
