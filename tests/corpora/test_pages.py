@@ -70,3 +70,9 @@ def test_a_character_by_itself_between_tags_is_no_icon(html: str, text: str) -> 
     page = f"<html><body><article><p>{html}</p><p>{'More text of the page. ' * 9}</p></article></body></html>"
     assert webpage.text_of(page, main=True)[0].split("\n")[0] == text
     assert "\ufdd0" not in webpage.text_of(page * 400, main=True)[0]
+
+
+def test_a_date_inside_of_a_sentence_is_no_byline() -> None:
+    html = "<div><time>1 May</time></div><p>They met on <time datetime=x>5 May</time>, in Dodoma.</p>"
+    page = f"<article>{html}<p>{'More text of the page. ' * 9}</p></article>"
+    assert webpage.text_of(page, main=True)[0].split("\n")[0] == "They met on 5 May, in Dodoma."
