@@ -148,7 +148,8 @@ def _positions(
     below = _cells_of(rows, len(header))
     if positions := guess(header):
         # A code of a language above codes of languages does not name the column.
-        if not any(_are_codes([cells[place] for cells in below], header[place]) for place in positions):
+        texts = positions[:num_wanted]
+        if not any(_are_codes([cells[place] for cells in below], header[place]) for place in texts):
             return positions, True
     elif _are_names(header):
         raise _ask(uri, header, "names columns, but not the ones that are wanted", num_wanted, rows)

@@ -1,5 +1,7 @@
 """Tables as R, spreadsheets, fast_align and Tatoeba write them: cells without names, lines above the names."""
 
+import json
+
 import pytest
 
 from tests.corpora.examples import xlsx_of
@@ -154,3 +156,26 @@ def test_the_names_of_the_columns_between_joined_files_are_no_rows(tmp_path):
     text = "en\tsw\n" + "".join(f"{en}\t{sw}\n" for en, sw in PAIRS)
     assert pairs(tmp_path / "a.tsv", text * 3, scheme="tsv")[:2] == (PAIRS * 3, {"malformed": 2})
     assert texts(tmp_path / "b.csv", ("text\n" + PAIRS[0][1] + "\n") * 2) == [PAIRS[0][1]] * 2
+
+
+@pytest.mark.parametrize("scheme", ["tsv", "jsonl", "xlsx"])
+def test_rows_that_state_their_languages_are_turned_or_dropped(tmp_path, scheme):
+    names = ["src_lang", "tgt_lang", "source", "target"]
+    rows = [
+        ["en", "swh", *PAIRS[0]],
+        ["sw", "en-GB", *reversed(PAIRS[1])],
+        ["en", "fr", *PAIRS[2]],
+        ["", "sw", *PAIRS[3]],
+    ]
+    if scheme == "jsonl":
+        text = "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
+    else:
+        text = "".join("\t".join(row) + "\n" for row in [names, *rows])
+    data = xlsx_of([names, *rows]) if scheme == "xlsx" else text
+    assert pairs(tmp_path / "a", data, scheme=scheme)[:2] == (
+        [PAIRS[0], PAIRS[1], PAIRS[3]],
+        {"malformed": 1},
+    )
+    plain = text.replace("source", "en").replace("target", "sw")  # named by languages, so no row is otherwise
+    if scheme != "xlsx":
+        assert len(pairs(tmp_path / "b", plain, scheme=scheme)[0]) == 4
