@@ -81,7 +81,7 @@ def open_rows(
     positions, is_header = _positions(uri, header, wanted, guess, len(default) or 1, rows)
     names_of_columns = None
     if is_header or (positions and _stands_above_numbers(header, positions, rows)):
-        names_of_columns = tuple(header)
+        names_of_columns = [header[place] for place in positions]
         num_before, rows.width = _cells_without_name(header, positions, rows)
         positions = [position + num_before for position in positions]
         if rows.width == 1:  # a comma is a mark of the text
@@ -99,15 +99,15 @@ def open_rows(
 
 
 def _wanted_cells(
-    rows: Iterable[TextRow], positions: Sequence[int], width: int, header: tuple[str, ...] | None
+    rows: Iterable[TextRow], positions: Sequence[int], width: int, names: Sequence[str] | None
 ) -> Iterator[TextRow]:
     """Yield the wanted cells; the names of the columns again, as in joined files, are a malformed row."""
     for row in rows:
-        is_whole = row.cells is not None and row.cells != header and max(positions) < len(row.cells) <= width
+        is_whole = row.cells is not None and max(positions) < len(row.cells) <= width
         cells = [row.cells[place] for place in positions] if row.cells and is_whole else None
         if cells and "#" in row.text:
             cells = ["" if cell.strip() in _ERRORS else cell for cell in cells]
-        yield TextRow(row.text, tuple(cells) if cells else None)
+        yield TextRow(row.text, tuple(cells) if cells and cells != names else None)
 
 
 def _cells_of(rows: Rows, width: int = 0) -> list[list[str]]:

@@ -110,3 +110,27 @@ def test_a_dropped_template_with_which_a_sentence_begins_is_counted() -> None:
         dropped=none,
     )
     assert not none
+
+
+def test_annotations_of_elan_are_read_in_the_order_of_their_times(tmp_path: Path) -> None:
+    def tier(name: str, parent: str, annotations: list[str]) -> str:
+        inside = "".join(f"<ANNOTATION>{one}</ANNOTATION>" for one in annotations)
+        return f'<TIER TIER_ID="{name}" {parent}>{inside}</TIER>'
+
+    value = "<ANNOTATION_VALUE>{}</ANNOTATION_VALUE>".format
+    slots = "".join(f'<TIME_SLOT TIME_SLOT_ID="t{i}" TIME_VALUE="{i * 950}"/>' for i in range(5))
+    aligned = [
+        f'<ALIGNABLE_ANNOTATION ANNOTATION_ID="a{i}" TIME_SLOT_REF1="t{i}" TIME_SLOT_REF2="t{i + 1}">{value(f"R{i}")}'
+        "</ALIGNABLE_ANNOTATION>"
+        for i in (1, 0, 3, 2)
+    ]
+    referring = [
+        f'<REF_ANNOTATION ANNOTATION_ID="b{i}" ANNOTATION_REF="a{i}">{value(f"Mstari {i}.")}</REF_ANNOTATION>'
+        for i in (2, 0, 3, 1)
+    ]
+    text = tier("tx", 'PARENT_REF="ref"', referring) + tier("ref", "", aligned)
+    (tmp_path / "a.eaf").write_text(
+        f"<ANNOTATION_DOCUMENT><TIME_ORDER>{slots}</TIME_ORDER>{text}</ANNOTATION_DOCUMENT>", encoding="utf-8"
+    )
+    assert texts(f"eaf:{tmp_path}/a.eaf#tx")[0] == ["Mstari 0.\nMstari 1.\nMstari 2.\nMstari 3."]
+    assert texts(f"eaf:{tmp_path}/a.eaf#ref")[0] == ["R0\nR1\nR2\nR3"]

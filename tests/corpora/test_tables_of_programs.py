@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.corpora.examples import xlsx_of
+from xling import cli
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.corpora.parallel.sources import SourceContext, open_sources
@@ -179,3 +180,10 @@ def test_rows_that_state_their_languages_are_turned_or_dropped(tmp_path, scheme)
     plain = text.replace("source", "en").replace("target", "sw")  # named by languages, so no row is otherwise
     if scheme != "xlsx":
         assert len(pairs(tmp_path / "b", plain, scheme=scheme)[0]) == 4
+
+
+def test_the_fields_of_a_row_without_two_texts_are_named(tmp_path, capsys):
+    (tmp_path / "a.jsonl").write_text('{"src_text": "Rain", "tgt_text": "Mvua"}\n', encoding="utf-8")
+    words = ["corpus", "parallel", "pair=en-sw", f"source=jsonl:{tmp_path}/a.jsonl", f"out={tmp_path}/out"]
+    assert cli.main(words) == 2
+    assert "the first such row has src_text, tgt_text" in capsys.readouterr().err

@@ -20,6 +20,7 @@ from xling.corpora.common.json_rows import read_values
 from xling.corpora.common.parquet_rows import DAMAGE, read_rows
 from xling.corpora.parallel.sources import (
     PAIR_SOURCES,
+    READ_STAGE,
     PairReader,
     PairSource,
     Row,
@@ -126,6 +127,8 @@ class Jsonl(TableFile):
             for record in read_values(line, ledger):
                 row = from_record(record, column_names, context) if isinstance(record, dict) else None
                 if row is None:
+                    if isinstance(record, dict) and (READ_STAGE, "malformed") not in ledger.dropped:
+                        ledger.count_event(f"malformed: the first such row has {', '.join(record)}"[:200])
                     drop_row(ledger, "malformed", f"{path}/{number}", line)
                 else:
                     yield row
