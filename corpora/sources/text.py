@@ -2,8 +2,7 @@
 
 import itertools
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from xling.corpora.sources.source import (
     CUT_NOTE,
@@ -19,6 +18,7 @@ from xling.corpora.sources.source import (
 )
 from xling.text.document import LONE, Document, Ledger
 from xling.text.files.compressed import read_lines
+from xling.text.files.other_formats import head_of, is_other_format
 from xling.text.long_texts import LIST_LINES, cut_text, is_ended, is_list_of_sentences, split_line
 from xling.text.wrapped_lines import join_sentences, join_wrapped, wrapped_width
 
@@ -26,28 +26,9 @@ LIST_NOTE = "file of isolated sentences, one a line: each line is a document"
 SHORT_NOTE = "file whose blank lines are between short paragraphs: they end no document"
 TABLE_NOTE = "file of a table or with markup, read whole: csv:FILE#COLUMN, jsonl:, html:, ... read the text"
 TIMES_NOTE = "lines of subtitles with their number, times, notes or a repetition left out"
-_HEAD_LINES, _HEAD_BYTES = 1000, 1 << 20
-_MIN_CUES = 5  # of subtitles, and rows of a table
+_MIN_CUES = 5
 _SHORT_BLOCK = 300
 _MAX_SHARE_ENDED = 0.6
-_CALLED_TABLE = re.compile(r"\.(?:csv|tsv)(?:\.\w+)?$", re.IGNORECASE)
-_MARKUP = (
-    "<?xml",
-    "<mediawiki",
-    "<!doctype",
-    "<htm",
-    '{"',
-    "warc/1.",
-    "\\documentclass",
-    "\\id ",
-    "[script info]",
-)
-# Lines of USFM, of subtitles in other formats than SubRip and WebVTT, of lyrics, and times.
-_MARKED = re.compile(
-    r"\\[a-z]+\d?\*?(?: .*)?|Dialogue: \d.*|\{\d+\}\{\d+\}.*|\[\d+:\d\d(?::\d\d)?(?:\.\d+)?\].*|.* --> .*"
-)
-_MIN_MARKED, _MIN_NAMED = 0.3, 0.9
-_NAME = re.compile(r"(?=\S*\d)(?=\w+[-_.])[\w.-]{8,}\s")  # of a recording: ``1089-134686-0000``
 _DOC = re.compile(r"<doc\b.*>|</doc>")
 _TIMES = re.compile(r"(?:\d+:)?\d+:\d\d[.,]\d+ +--> +(?:\d+:)?\d+:\d\d[.,]\d+.*")
 # What WebVTT has besides cues, and the markup inside of a cue; that with times shows words as they are spoken.
@@ -75,15 +56,15 @@ class Text(LocalFiles):
 def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Document]:
     """Yield the documents of one file in CC-100's format, fetched first if it is remote."""
     lines = decoded_lines(context, shard, ledger)
-    head = list(_head(lines))
+    head = head_of(lines)
     if sum(map(_is_times, head)) >= _MIN_CUES:
         lines = join_sentences(_without_times(itertools.chain(head, lines), ledger))
-        head = list(_head(lines))
+        head = head_of(lines)
     if any(map(_DOC.fullmatch, head)):  # of WikiExtractor and others: these lines alone end a document
         lines = ("" if _DOC.fullmatch(line) else line for line in itertools.chain(head, lines) if line)
-        head = list(_head(lines))
+        head = head_of(lines)
     texts = [line for line in head if line]
-    if _is_other_format(texts) or _CALLED_TABLE.search(shard.location):
+    if is_other_format(head, shard.location):
         ledger.count_event(TABLE_NOTE)
     sizes = [sum(map(len, block)) for is_text, block in itertools.groupby(head, bool) if is_text]
     # Blocks of several lines that each end with a sentence are short documents, as CC-100's format has them.
@@ -103,23 +84,10 @@ def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Docume
     return documents_of(_blocks(all_lines, min(MAX_DOC_CHARS, context.max_chars), ledger), shard, ledger)
 
 
-def _is_other_format(texts: Sequence[str]) -> bool:
-    """Return whether the first lines of a file, without blank ones, are a table, markup or lines with a name before."""
-    if "".join(texts[:1]).lower().startswith(_MARKUP):
-        return True
-    tabs = Counter(line.strip().count("\t") for line in texts)
-    least = max(_MIN_CUES, _MIN_MARKED * len(texts))
-    if any(num_tabs and num >= max(least, len(texts) / 2) for num_tabs, num in tabs.items()):
-        return True
-    names = {match[0] for line in texts if (match := _NAME.match(line))}
-    is_named = len(names) >= max(_MIN_CUES, _MIN_NAMED * len(texts))
-    return is_named or sum(1 for line in texts if _MARKED.fullmatch(line.strip())) >= least
-
-
 def announced_lines(lines: Iterator[str], ledger: Ledger) -> Iterator[str]:
     """Yield all lines; a file of another format is announced."""
-    head = list(_head(lines))
-    if _is_other_format(list(filter(None, head))):
+    head = head_of(lines)
+    if is_other_format(head):
         ledger.count_event(TABLE_NOTE)
     return itertools.chain(head, lines)
 
@@ -158,15 +126,6 @@ def decoded_lines(context: Context, shard: Shard, ledger: Ledger) -> Iterator[st
     """Yield the lines of one file; those that look blank are empty, and so is one between two pages (form feed)."""
     for row in read_lines(context.local(shard), ledger, lang=context.one_lang):
         yield from split_line(decode(row, ledger))
-
-
-def _head(lines: Iterator[str]) -> Iterator[str]:
-    """Yield the first lines, without blank ones at the end."""
-    num_lines = num_bytes = 0
-    while num_lines < _HEAD_LINES and num_bytes < _HEAD_BYTES and (line := next(lines, None)) is not None:
-        yield line
-        num_lines += 1
-        num_bytes += len(line)
 
 
 def _blocks(lines: Iterator[str], max_chars: int, ledger: Ledger) -> Iterator[str]:

@@ -9,6 +9,7 @@ import pytest
 from tests.corpora.examples import packed
 from xling.core import languages
 from xling.core.errors import UserError
+from xling.corpora.bitext import documents
 from xling.corpora.common.packed_xml import OUTSIDE_NOTE
 from xling.corpora.parallel.sources import SourceContext, open_sources
 from xling.corpora.sources.jsonl import LISTED_NOTE
@@ -16,6 +17,7 @@ from xling.corpora.sources.source import Context, open_source
 from xling.corpora.sources.wikitext import clean
 from xling.corpora.stages.repair import Repair
 from xling.text.document import Document, Ledger
+from xling.text.files.corpus_reader import read_documents
 from xling.text.tokenised import tokenised_kind, undo
 
 
@@ -72,7 +74,7 @@ def test_lists_in_the_place_of_a_text_are_counted(tmp_path: Path) -> None:
 def test_markup_is_not_read_as_lines_of_a_pair(tmp_path: Path, head: str) -> None:
     for lang in ("en", "sw"):
         (tmp_path / f"a.{lang}").write_text(f'{head}\n<seg id="1">Mvua.</seg>\n', encoding="utf-8")
-    with pytest.raises(UserError, match="markup, and no sentence a line"):
+    with pytest.raises(UserError, match="holds a table, markup or subtitles"):
         pairs(f"moses:{tmp_path}/a")
 
 
@@ -134,3 +136,37 @@ def test_annotations_of_elan_are_read_in_the_order_of_their_times(tmp_path: Path
     )
     assert texts(f"eaf:{tmp_path}/a.eaf#tx")[0] == ["Mstari 0.\nMstari 1.\nMstari 2.\nMstari 3."]
     assert texts(f"eaf:{tmp_path}/a.eaf#ref")[0] == ["R0\nR1\nR2\nR3"]
+
+
+SRT = "".join(
+    f"{i}\n00:00:{i:02d},000 --> 00:00:{i:02d},900\nMvua ilinyesha\nsiku {i}.\n\n" for i in range(9)
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.srt", SRT),
+        ("a.csv", "id,text\n1,Mvua.\n"),
+        ("a.html", "<p>Mvua ilinyesha.</p>\n"),
+        ("a.jsonl", '{"text": "Mvua ilinyesha."}\n'),
+        ("a.conllu", "# text = Mvua\n1\tMvua\tmvua\tNOUN\n\n" * 6),
+    ],
+)
+def test_other_formats_are_refused_where_text_is_read_alone(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match="holds a table, markup or subtitles") as refused:
+        list(read_documents([str(tmp_path / name)]))
+    assert "xling corpus mono" in refused.value.fix
+    if name != "a.jsonl":  # which documents may be
+        with pytest.raises(UserError, match="holds a table, markup or subtitles"):
+            documents.read([str(tmp_path / name)], split=True)
+
+
+def test_subtitles_are_no_lines_of_a_pair(tmp_path: Path) -> None:
+    for lang in ("en", "sw"):
+        (tmp_path / f"a.{lang}").write_text(SRT, encoding="utf-8")
+        (tmp_path / f"b.{lang}").write_text("Faili --> Hifadhi\n" * 9, encoding="utf-8")
+    with pytest.raises(UserError, match="holds a table, markup or subtitles"):
+        pairs(f"moses:{tmp_path}/a")
+    assert len(pairs(f"moses:{tmp_path}/b")[0]) == 9

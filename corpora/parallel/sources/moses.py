@@ -4,9 +4,8 @@
 read as OPUS ships it, with members ending in ``.en`` and ``.sw``.
 """
 
-import re
 from collections.abc import Iterator
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path, PurePosixPath
 
 from xling.core.errors import UserError
@@ -26,10 +25,8 @@ from xling.corpora.parallel.sources import (
 from xling.text.document import Ledger
 from xling.text.files import corpus_reader
 from xling.text.files.compressed import MAX_CELL_BYTES
+from xling.text.files.other_formats import head_of, is_other_format
 
-_MARKUP = re.compile(
-    r"\ufeff?\s*<(?:\?xml|!doctype|srcset|refset|tstset|mteval|tmx|xliff|cesalign|doc)\b", re.IGNORECASE
-)
 _ENDINGS = ("", ".gz", ".xz", ".bz2", ".zst")
 
 
@@ -103,8 +100,16 @@ def align_lines(
     """Yield rows of two streams of lines; one with a line over the limit is dropped as malformed.
 
     Raises:
-        UserError: one stream ends before the other, and the message says how long both are; or they are markup.
+        UserError: one stream ends before the other, and the message says how long both are; or they are no text.
     """
+    heads = head_of(src), head_of(tgt)
+    if head := next(filter(is_other_format, heads), None):
+        raise UserError(
+            f"{src_name} or {tgt_name} holds a table, markup or subtitles: {next(filter(None, head))[:60]}",
+            "line-aligned text; tsv:, tmx:, xliff: and others read the rest",
+            r"of SGML of WMT write the segments: sed -n 's/.*<seg[^>]*> *\(.*\)<\/seg>.*/\1/p'",
+        )
+    src, tgt = chain(heads[0], src), chain(heads[1], tgt)
     for number, (src_line, tgt_line) in enumerate(zip_longest(src, tgt)):
         if src_line is None or tgt_line is None:
             counts = {src_name: number, tgt_name: number}
@@ -113,12 +118,6 @@ def align_lines(
             )
             told = " but ".join(f"{name} has {count:,} lines" for name, count in counts.items())
             raise UserError(told, "line-aligned files", "get both again from one release")
-        if not number and (match := _MARKUP.match(src_line) or _MARKUP.match(tgt_line)):
-            raise UserError(
-                f"{src_name} and {tgt_name} begin with {match[0].strip()}: markup, and no sentence a line",
-                "line-aligned text; tmx:, xliff:, verses: and others read markup",
-                r"of SGML of WMT write the segments: sed -n 's/.*<seg[^>]*> *\(.*\)<\/seg>.*/\1/p'",
-            )
         if isinstance(src_line, corpus_reader.BadLine) or isinstance(tgt_line, corpus_reader.BadLine):
             drop_row(ledger, "malformed", f"{src_name}/{number}", f"{src_line} | {tgt_line}"[:1000])
         else:
