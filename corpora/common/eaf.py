@@ -77,8 +77,8 @@ def read_tiers(path: Path) -> list[Tier]:
     for tier in tiers:
         begins = {each: _begin_of(each, bases, len(tiers)) for each in tier.annotations}
         if all(map(str.isdecimal, begins.values())):
-            by_time = sorted(tier.annotations, key=lambda each, begins=begins: int(begins[each]))
-            tier.annotations = {each: tier.annotations[each] for each in by_time}
+            by_time = sorted((int(begins[each]), number, each) for number, each in enumerate(begins))
+            tier.annotations = {each: tier.annotations[each] for _, _, each in by_time}
         tier.lang = tier.lang if not labels.get(tier.lang) or len(tier.lang) <= 3 else labels[tier.lang]
     return tiers
 

@@ -37,7 +37,7 @@ _TAG = re.compile(r"<!--(?:-?>|.*?(?:--!?>|\Z))|<(/?)([a-zA-Z][a-zA-Z0-9]*)", re
 # Blocks that the extractor glues to what follows, or leaves out with the captions, tables and quotations in them.
 _BLOCK = re.compile(r"<(/?)(?:summary|dialog|figure|figcaption)\b", re.IGNORECASE)
 # The extractor takes one character of three bytes between two tags for an icon and leaves it out of the main content:
-# a Chinese particle between two links, a dash, a full stop. A character that is no text stands beside it meanwhile.
+# a Chinese particle between two links, a dash, a full stop. A noncharacter stands beside it meanwhile.
 _LONE = re.compile(r"(?<=>)\s*(?:[\u0800-\uffff]|&#?\w{2,10};)(?=\s*<)")
 # A date inside of a sentence, which is left out like that of a byline.
 _TIME = re.compile(

@@ -12,6 +12,7 @@ from xling.core.errors import UserError
 from xling.corpora.bitext import documents
 from xling.corpora.common.packed_xml import OUTSIDE_NOTE
 from xling.corpora.parallel.sources import SourceContext, open_sources
+from xling.corpora.parallel.sources.po import KEYS_NOTE
 from xling.corpora.sources.jsonl import LISTED_NOTE
 from xling.corpora.sources.source import Context, open_source
 from xling.corpora.sources.wikitext import clean
@@ -170,3 +171,18 @@ def test_subtitles_are_no_lines_of_a_pair(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds a table, markup or subtitles"):
         pairs(f"moses:{tmp_path}/a")
     assert len(pairs(f"moses:{tmp_path}/b")[0]) == 9
+
+
+def test_messages_under_names_are_counted(tmp_path: Path) -> None:
+    rows = [
+        ("menu.file.open", "Fungua"),
+        ("label_close", "Funga"),
+        ("Open e.g. a file", "Fungua"),
+        ("OK", "Sawa"),
+    ]
+    text = "".join(f'msgid "{source}"\nmsgstr "{target}"\n\n' for source, target in rows)
+    (tmp_path / "a.po").write_text(f'msgid ""\nmsgstr "Language: sw\\n"\n\n{text}', encoding="utf-8")
+    ledger = Ledger()
+    (source,) = open_sources([f"po:{tmp_path}/a.po"], SourceContext(*languages.get_pair("en-sw")))
+    assert [row[:2] for row in source.rows(ledger)] == rows
+    assert ledger.notes[KEYS_NOTE] == 2

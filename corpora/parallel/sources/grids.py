@@ -74,8 +74,8 @@ def _rows_of(grid: Grid, uri: str, names: list[str], context: SourceContext, led
     lines = ("\t".join(" ".join(cell.split()) for cell in row) + "\t" * (width - len(row)) for row in grid)
     rows = columns.open_rows(lines, uri.rpartition("/")[0], "\t", names, guess_for(context), (0, 1))
     for number, row in enumerate(rows):
-        found = in_order(row.cells, context) if row.cells else None
-        if found is None or max(map(len, found[:2])) > MAX_CELL_BYTES:
+        pair = in_order(row.cells, context) if row.cells else None
+        if pair is None or max(map(len, pair[:2])) > MAX_CELL_BYTES:
             drop_row(ledger, "malformed", f"{uri}/{number}", row.text[:1000])
         else:
-            yield found
+            yield pair

@@ -37,6 +37,8 @@ _MSGID = re.compile(rb"^msgid .*$", re.MULTILINE)
 _CHARSET = re.compile(rb"charset=([\w.:-]+)")
 _LANGUAGE = re.compile(rb"\"Language:\s*([\w@.-]+)")
 _CONFLICT = "#-#-#-#-#"  # between the translations of two catalogues that msgcat has joined
+_KEY = re.compile(r"[A-Za-z]\w*(?:[._]\w+)+")
+KEYS_NOTE = "messages whose source is a name, such as menu.file.open"
 _NO_TEXT = re.compile(rb"^(?:#.*|msgid .*)$", re.MULTILINE)
 
 
@@ -85,6 +87,8 @@ def _rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row]:
                 reason = "missing_side"
             elif max(len(source), len(target)) > MAX_CELL_BYTES:
                 reason = "malformed"
+            if not reason and _KEY.fullmatch(source):
+                ledger.count_event(KEYS_NOTE)
             if reason:
                 drop_row(ledger, reason, f"{path}/{number}", source[:1000])
             else:

@@ -91,8 +91,8 @@ class _Delimited(TableFile):
             if row.cells is None:
                 drop_row(ledger, "malformed", f"{path}/{number}", row.text)
                 continue
-            if found := in_order(row.cells, context):
-                yield found
+            if pair := in_order(row.cells, context):
+                yield pair
             else:
                 drop_row(ledger, "malformed", f"{path}/{number}", row.text)
 

@@ -160,7 +160,7 @@ def read_documents(paths: Iterable[str]) -> Iterator[list[str]]:
     files hold one document per row in the column ``text`` with paragraphs separated by newlines.
 
     Raises:
-        UserError: as `read_lines`; or a Parquet file is damaged or lacks text in a row, or a file is no text.
+        UserError: as `read_lines`; or a Parquet file is damaged or lacks text in a row, or `refuse_other_formats`.
     """
     for path in resolve_files(paths):
         if path.suffix == ".parquet":
