@@ -151,6 +151,11 @@ SRT = "".join(
         ("a.csv", "id,text\n1,Mvua.\n"),
         ("a.html", "<p>Mvua ilinyesha.</p>\n"),
         ("a.jsonl", '{"text": "Mvua ilinyesha."}\n'),
+        ("a.json", '[\n {\n  "text": "Mvua ilinyesha."\n }\n]\n'),
+        ("a.strings", '"a" = "Mvua";\n' * 6),
+        ("a.po", 'msgid "Rain"\nmsgstr "Mvua"\n\n' * 6),
+        ("a.sql", "INSERT INTO `t` VALUES (1,'Mvua');\n"),
+        ("chat.txt", "12/01/2024, 10:05 - Juma: Mvua ilinyesha.\n" * 6),
         ("a.conllu", "# text = Mvua\n1\tMvua\tmvua\tNOUN\n\n" * 6),
     ],
 )
@@ -159,7 +164,7 @@ def test_other_formats_are_refused_where_text_is_read_alone(tmp_path: Path, name
     with pytest.raises(UserError, match="holds a table, markup or subtitles") as refused:
         list(read_documents([str(tmp_path / name)]))
     assert "xling corpus mono" in refused.value.fix
-    if name != "a.jsonl":  # which documents may be
+    if ".json" not in name:  # which documents may be
         with pytest.raises(UserError, match="holds a table, markup or subtitles"):
             documents.read([str(tmp_path / name)], split=True)
 
@@ -186,3 +191,26 @@ def test_messages_under_names_are_counted(tmp_path: Path) -> None:
     (source,) = open_sources([f"po:{tmp_path}/a.po"], SourceContext(*languages.get_pair("en-sw")))
     assert [row[:2] for row in source.rows(ledger)] == rows
     assert ledger.notes[KEYS_NOTE] == 2
+
+
+OSIS = (
+    '<osis><chapter osisID="Gen.1"><title>Kichwa</title><verse sID="Gen.1.1" osisID="Gen.1.1"/>{0}'
+    "<note>tazama <reference>Yn 1</reference></note> <q>{1}</q>.<l>{2}</l><l>B</l>&#160;c&amp;d"
+    '<verse eID="Gen.1.1"/><title>Kichwa</title><verse osisID="Gen.1.2"><title canonical="true">Zaburi.</title> E'
+    "</verse></chapter></osis>"
+)
+USX = (
+    '<usx><para style="s1">Kichwa</para><para style="p"><verse number="1" sid="GEN 1:1"/>{0} {1}.</para>'
+    '<para style="s">Kichwa</para><para style="q1">{2} B c&amp;d<note caller="+"><char style="ft">tazama</char></note>'
+    '<verse eid="GEN 1:1"/><verse number="2" sid="GEN 1:2"/>Zaburi. E<verse eid="GEN 1:2"/></para></usx>'
+)
+
+
+@pytest.mark.parametrize(("form", "ending"), [(OSIS, "xml"), (USX, "usx")])
+def test_notes_and_titles_of_verses_are_no_text(tmp_path: Path, form: str, ending: str) -> None:
+    for lang in ("en", "sw"):
+        (tmp_path / f"{lang}.{ending}").write_text(
+            form.format(f"{lang}Hapo", "mwanzo", "A"), encoding="utf-8"
+        )
+    found = pairs(f"verses:{tmp_path}/en.{ending}+{tmp_path}/sw.{ending}")[0]
+    assert found == [("enHapo mwanzo. A B c&d", "swHapo mwanzo. A B c&d"), ("Zaburi. E", "Zaburi. E")]

@@ -11,10 +11,11 @@ _CALLED_TABLE = re.compile(r"\.(?:csv|tsv)(?:\.\w+)?$", re.IGNORECASE)
 _MARKUP = (
     *("<?xml", "<mediawiki", "<!", "<htm", "<head", "<body", "<div", "<p>", "<doc ", '{"', "warc/1."),
     *("<srcset", "<refset", "<tstset", "<mteval", "<tmx", "<xliff"),
-    *("\\documentclass", "\\id ", "[script info]", "webvtt"),
+    *("\\documentclass", "\\id ", "[script info]", "webvtt", "[{", "insert into ", "-- mysql dump"),
 )
-# Lines of USFM, of subtitles, of lyrics, and times.
+# Lines of USFM, of subtitles, of lyrics, times, messages of a chat with their dates, JSON, and messages of programs.
 _MARKED = re.compile(
+    r'"[^"]*" ?[=:] ".*"[;,]?|msg(?:id|str) ".*|\[?\d+[/.]\d+[/.]\d+,? \d+:\d\d.*|'
     r"\\[a-z]+\d?\*?(?: .*)?|Dialogue: \d.*|\{\d+\}\{\d+\}.*|\[\d+:\d\d(?::\d\d)?(?:\.\d+)?\].*|[\d:.,]+ +--> .*"
 )
 _MIN_MARKED, _MIN_NAMED = 0.2, 0.9
@@ -39,7 +40,7 @@ def is_other_format(head: Sequence[str], name: str = "") -> bool:
         name: of the file, which may be that of a table.
     """
     texts = list(filter(None, head))
-    if _CALLED_TABLE.search(name) or "".join(texts[:1]).lower().startswith(_MARKUP):
+    if _CALLED_TABLE.search(name) or "".join(map(str.strip, texts[:2])).lower().startswith(_MARKUP):
         return True
     tabs = Counter(line.strip().count("\t") for line in texts)
     least = max(MIN_ROWS, _MIN_MARKED * len(texts))
