@@ -1,7 +1,7 @@
 """Text that another program has tokenised: told by its traces, and put back as it was written.
 
 The traces are those of the Moses tokenizer (Koehn et al. 2007), of subword-nmt's BPE (Sennrich et al. 2016), of
-SentencePiece (Kudo and Richardson 2018), of the Penn Treebank and of hunalign, and marks of training programs.
+SentencePiece (Kudo and Richardson 2018) and of the Penn Treebank. Training programs and hunalign add marks of theirs.
 """
 
 import html

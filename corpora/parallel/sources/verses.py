@@ -17,7 +17,7 @@ from xling.text.document import Ledger
 from xling.text.files import corpus_reader
 from xling.text.files.compressed import MAX_CELL_BYTES
 
-# Inside of a sentence; other elements part words. What is no verse, and paragraphs of USX that are text.
+# Inside of a sentence; other elements part words. What is left out, and paragraphs of USX that are text.
 _INLINE = frozenset({"w", "q", "hi", "char", "divineName", "transChange", "foreign", "name"})
 _SKIPPED = frozenset({"note", "title"})
 _PARAGRAPH = re.compile(r"(?:p[a-z]*|m|mi|nb|q[a-z]*|li[a-z]*|b|d)\d?")
