@@ -1,10 +1,12 @@
 """Columns of delimited tables: found by their names, or by number, and asked for where it is not clear."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 from xling.core.errors import UserError, nearest
 from xling.core.language_names import in_column_name, is_plain
+from xling.core.language_tags import language_of
 from xling.core.languages import Language
 from xling.text.files.delimited import (
     DELIMITERS,
@@ -26,6 +28,12 @@ _MIN_ROWS, _MAX_NAME_SHARE = 4, 0.05
 MAX_ABOVE = 20  # lines above the names of the columns: a title, comments
 _ERRORS = frozenset(["#N/A", "#NAME?", "#REF!", "#VALUE!", "#DIV/0!", "#NULL!", "#NUM!", "#ERROR!"])
 """What a spreadsheet shows in place of a text."""
+# A number, an address or name of a program or file, an identifier with digits.
+_NO_TEXT = re.compile(
+    r"[-+]?\d+(?:[.,]\d+)*(?:e[-+]?\d+)?%?|(?=\S*?(?:\w[./_:@]\w|/))[!-~]+|(?=\S*\d)[!-~]{8,}", re.IGNORECASE
+)
+_CODE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
+_MIN_CODES = 0.9
 
 
 def open_rows(
@@ -71,7 +79,9 @@ def open_rows(
         return iter(())
     header = first_row.cells or ()
     positions, is_header = _positions(uri, header, wanted, guess, len(default) or 1, rows)
+    names_of_columns = None
     if is_header or (positions and _stands_above_numbers(header, positions, rows)):
+        names_of_columns = [header[place] for place in positions]
         num_before, rows.width = _cells_without_name(header, positions, rows)
         positions = [position + num_before for position in positions]
         if rows.width == 1:  # a comma is a mark of the text
@@ -85,16 +95,19 @@ def open_rows(
             f"{max(positions) + 1} or more",
             "give csv:FILE for commas, semicolons or bars, tsv:FILE for tabs, and check the names after #",
         )
-    return chain(above, _wanted_cells(remaining, positions, rows.width))
+    return chain(above, _wanted_cells(remaining, positions, rows.width, names_of_columns))
 
 
-def _wanted_cells(rows: Iterable[TextRow], positions: Sequence[int], width: int) -> Iterator[TextRow]:
+def _wanted_cells(
+    rows: Iterable[TextRow], positions: Sequence[int], width: int, names: Sequence[str] | None
+) -> Iterator[TextRow]:
+    """Yield the wanted cells; the names of the columns again, as in joined files, are a malformed row."""
     for row in rows:
         is_whole = row.cells is not None and max(positions) < len(row.cells) <= width
         cells = [row.cells[place] for place in positions] if row.cells and is_whole else None
         if cells and "#" in row.text:
             cells = ["" if cell.strip() in _ERRORS else cell for cell in cells]
-        yield TextRow(row.text, tuple(cells) if cells else None)
+        yield TextRow(row.text, tuple(cells) if cells and cells != names else None)
 
 
 def _cells_of(rows: Rows, width: int = 0) -> list[list[str]]:
@@ -134,8 +147,9 @@ def _positions(
         return [lowered.index(name) for name in wanted], True
     below = _cells_of(rows, len(header))
     if positions := guess(header):
-        # A code of a language that stands in all rows does not name the column.
-        if not below or any(cells[place] != header[place] for cells in below for place in positions):
+        # A code of a language above codes of languages does not name the column.
+        texts = positions[:num_wanted]
+        if not any(_are_codes([cells[place] for cells in below], header[place]) for place in texts):
             return positions, True
     elif _are_names(header):
         raise _ask(uri, header, "names columns, but not the ones that are wanted", num_wanted, rows)
@@ -151,10 +165,17 @@ def _without_names(uri: str, header: Sequence[str], rows: Rows, default: Sequenc
     if not default and rows.width > 1:
         raise _ask(uri, header, f"has {rows.width} columns, and any may be the text", 1, rows)
     later = _cells_of(rows)[1:]
-    whole = _cells_of(rows, rows.width)
-    is_wide = rows.width > len(default) > 1 and bool(whole)
-    if is_wide and any(all(cells[place].strip().isdecimal() for cells in whole) for place in default):
-        raise _ask(uri, header, "is not of names, and numbers stand below it", len(default), rows)
+    if rows.width >= len(default) > 1:
+        no_texts = [place for place in range(rows.width) if _is_no_text(rows, place)]
+        if rows.width - len(no_texts) < len(default) and len(later) >= _MIN_ROWS:
+            raise UserError(
+                f"{uri} has {rows.width} columns, and not {len(default)} of texts: {', '.join(header)}"[:300],
+                f"{len(default)} columns of texts",
+                "check the file, or name the columns after #",
+            )
+        if rows.width > len(default) and set(no_texts) & set(default):
+            what = "is not of names, and codes, identifiers, addresses or numbers stand below it"
+            raise _ask(uri, header, what, len(default), rows)
     num_like = sum(all(map(_may_be_name, cells)) for cells in later)
     if (
         len(later) >= _MIN_ROWS
@@ -184,6 +205,7 @@ def _stands_above_numbers(header: Sequence[str], positions: Sequence[int], rows:
 def _ask(uri: str, header: Sequence[str], what: str, num_wanted: int, rows: Rows) -> UserError:
     """Return the question for the columns, with those of the longest texts as the example."""
     sizes = [sum(len(cells[i]) for cells in _cells_of(rows) if i < len(cells)) for i in range(len(header))]
+    sizes = [-_is_no_text(rows, place) or size for place, size in enumerate(sizes)]
     places = sorted(sorted(range(len(header)), key=lambda place: -sizes[place])[:num_wanted])
     names, numbers = "+".join(header[i] for i in places), "+".join(str(i + 1) for i in places)
     by_number = f"{uri}#{numbers}"
@@ -194,6 +216,25 @@ def _ask(uri: str, header: Sequence[str], what: str, num_wanted: int, rows: Rows
         "columns with the codes or names of the languages, or named after #",
         f"name {'them, the source first' if num_wanted > 1 else 'the one with the text'}, as in {by_number}",
     )
+
+
+def _is_no_text(rows: Rows, place: int) -> bool:
+    """Return whether a column below the first row holds numbers, addresses, identifiers, codes or one value alone."""
+    whole = _cells_of(rows, rows.width)
+    if not whole or 2 * len(whole) < len(rows.first) - 1:  # cells of several lines, which are not seen here
+        return False
+    cells = [cell for cells in whole if (cell := cells[place].strip())]
+    if all(map(_NO_TEXT.fullmatch, cells)):
+        return True
+    return len(cells) >= _MIN_ROWS and (len(set(cells)) == 1 or _are_codes(cells, cells[0]))
+
+
+def _are_codes(cells: Sequence[str], first: str) -> bool:
+    """Return whether cells are codes of languages: the first one again, or, of several rows, nearly all known."""
+    if not cells or all(cell == first for cell in cells):
+        return bool(cells)
+    num = sum(1 for cell in cells if _CODE.fullmatch(cell.strip()) and language_of(cell.strip()))
+    return len(cells) >= _MIN_ROWS and num >= _MIN_CODES * len(cells)
 
 
 def _are_names(cells: Sequence[str]) -> bool:

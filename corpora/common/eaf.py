@@ -1,5 +1,6 @@
 """Annotations of ELAN (.eaf): tiers of texts beside a recording, which belong to each other or to stretches of time."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,7 +31,9 @@ class Tier:
 
 
 def read_tiers(path: Path) -> list[Tier]:
-    """Return the tiers of a file, in its order; annotations without an end, or too long, have an empty text.
+    """Return the tiers of a file, in its order, and their annotations by their times, where all have one.
+
+    Annotations without an end, or too long, have an empty text.
 
     Raises:
         UserError: the file is damaged, too large, or no file of ELAN.
@@ -70,9 +73,23 @@ def read_tiers(path: Path) -> list[Tier]:
         raise UserError(
             f"{path} is not a file of ELAN", "XML with ANNOTATION_DOCUMENT", "save it again in ELAN"
         )
+    bases = {each: base for tier in tiers for each, (base, _) in tier.annotations.items()}
     for tier in tiers:
+        begins = {each: _begin_of(each, bases, len(tiers)) for each in tier.annotations}
+        if all(map(str.isdecimal, begins.values())):
+            by_time = sorted((int(begins[each]), number, each) for number, each in enumerate(begins))
+            tier.annotations = {each: tier.annotations[each] for _, _, each in by_time}
         tier.lang = tier.lang if not labels.get(tier.lang) or len(tier.lang) <= 3 else labels[tier.lang]
     return tiers
+
+
+def _begin_of(annotation: str, bases: Mapping[str, str], num_tiers: int) -> str:
+    """Return where an annotation begins, by the one of another tier that it belongs to; "" in a circle."""
+    for _ in range(num_tiers + 1):
+        if annotation not in bases:
+            return annotation.partition("/")[0]
+        annotation = bases[annotation]
+    return ""
 
 
 def tiers_in(path: Path, tiers: list[Tier], lang: Language) -> list[Tier]:

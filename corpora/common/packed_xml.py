@@ -12,10 +12,12 @@ from xling.core.errors import UserError
 from xling.corpora.common.archive import open_zip
 from xling.corpora.common.raised import raised
 from xling.corpora.common.safe_xml import Event, events
+from xling.text.document import Ledger
 from xling.text.files.compressed import DAMAGE_ERRORS
 from xling.text.files.encodings import refusal, seven_bits
 
 MAX_MEMBERS, MAX_MEMBER_BYTES, MAX_TOTAL_BYTES = 20_000, 1 << 28, 1 << 31
+OUTSIDE_NOTE = "pages of books outside of the reading order, not read"
 # Deleted, said twice, readings above characters.
 _WORD_SKIPPED = frozenset({"del", "moveFrom", "Fallback", "rt", "rPrChange"})
 _OFF = ("0", "false", "off")
@@ -228,10 +230,10 @@ def odt_paragraphs(path: Path) -> Iterator[str]:
             texts[-1].append("\n" if name == "line-break" else " ")
 
 
-def epub_pages(path: Path) -> Iterator[tuple[str, bytes | None]]:
+def epub_pages(path: Path, ledger: Ledger) -> Iterator[tuple[str, bytes | None]]:
     """Yield name and XHTML of the pages of a book (.epub) in reading order; None for one that is locked or missing.
 
-    The table of contents, and pages outside of the reading order, are left out.
+    The table of contents is left out, and so are pages outside of the reading order, which the ledger counts.
 
     Raises:
         UserError: no such book, or a damaged one.
@@ -247,16 +249,19 @@ def epub_pages(path: Path) -> Iterator[tuple[str, bytes | None]]:
         )
         pages: dict[str, str] = {}
         order: list[str] = []
-        contents = set[str]()
+        contents, texts = set[str](), set[str]()
         for kind, name, attributes in member_events(archive, package):
             if kind != "start":
                 continue
             if name == "item" and "nav" not in attributes.get("properties", "").split():
                 pages[attributes.get("id", "")] = attributes.get("href", "")
+                texts.update([attributes.get("id", "")] if "html" in attributes.get("media-type", "") else ())
             elif name == "itemref" and attributes.get("linear") != "no":
                 order.append(attributes.get("idref", ""))
             elif name == "reference" and attributes.get("type") == "toc":  # of EPUB 2
                 contents.add(attributes.get("href", "").partition("#")[0])
+        if num_outside := sum(1 for item in texts.difference(order) if pages[item] not in contents):
+            ledger.count_event(OUTSIDE_NOTE, num_outside)
         locked = _locked_members(archive)
         files = [
             pages[item].partition("#")[0] for item in order if item in pages and pages[item] not in contents

@@ -19,11 +19,13 @@ from xling.corpora.card.counters import Counters
 from xling.corpora.card.ledgers import merged_counters, merged_ledger
 from xling.corpora.card.publication import STATS
 from xling.corpora.common.json_rows import ARRAY_NOTE, COMMA_NOTE, JOINED_NOTE
+from xling.corpora.common.packed_xml import OUTSIDE_NOTE
 from xling.corpora.mono.build import PLAN, Build
 from xling.corpora.mono.parts import CUTOFFS, INPUTS, meanings, partial_reasons
 from xling.corpora.mono.settings import CC_INDEX, STAGE_NAME
 from xling.corpora.mono.trust import trust_of
 from xling.corpora.sources.cc_index import INDEX_NOTE, RECORDS_NOTE
+from xling.corpora.sources.jsonl import LISTED_NOTE
 from xling.corpora.sources.source import CUT_NOTE, LOST_CHARS_NOTE, WRAPPED_NOTE
 from xling.corpora.sources.text import LIST_NOTE, SHORT_NOTE, TABLE_NOTE, TIMES_NOTE
 from xling.corpora.stages import STREAMING, near_duplicates
@@ -42,6 +44,8 @@ _SAID_NOTES = (
     ARRAY_NOTE,
     JOINED_NOTE,
     COMMA_NOTE,
+    LISTED_NOTE,
+    OUTSIDE_NOTE,
     LOST_CHARS_NOTE,
 )
 _PHASES_WITH_LEDGER = ("read", "filter", "score", "finish")

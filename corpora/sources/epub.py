@@ -22,5 +22,5 @@ class Epub(WholeFiles):
 
     def texts(self, path: Path, ledger: Ledger) -> Iterator[tuple[str, str]]:
         """Yield the text of each page."""
-        for _, page in epub_pages(path):
+        for _, page in epub_pages(path, ledger):
             yield ("", LOCKED) if page is None else text_of(html_text(page, "", ledger), main=False)

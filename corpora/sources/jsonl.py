@@ -19,6 +19,7 @@ TEXT_FIELDS = ("text", "raw_content", "content", "text_trafilatura", "text_warc2
 _URL_FIELDS = ("url", "u", "source_url", "warc-target-uri")
 _LANG_FIELDS = ("lang", "language")
 _DATE_FIELDS = ("date", "timestamp", "ts", "date_download", "warc-date")
+LISTED_NOTE = "rows with a list in the place of the text, joined by lines"
 FIELDS = (*TEXT_FIELDS, *_URL_FIELDS, *_LANG_FIELDS, *_DATE_FIELDS, "meta")
 
 
@@ -52,6 +53,8 @@ def from_row(row: Any, name: str, source: str, ledger: Ledger, field: str = "") 
         count_refused(name, source, "no text field", ledger)
         return None
     given = [row[key] for key in text_fields if row.get(key) is not None]
+    if any(isinstance(value, list | tuple) and len(value) > 1 for value in given):
+        ledger.count_event(LISTED_NOTE)
     text = next(filter(None, map(as_text, given)), "")
     if not text and None in map(as_text, given):
         is_long = any(isinstance(value, LongCell) for value in given)

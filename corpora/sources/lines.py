@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from xling.corpora.sources.source import SOURCES, LocalFiles, Shard
-from xling.corpora.sources.text import decoded_lines, documents_of
+from xling.corpora.sources.text import announced_lines, decoded_lines, documents_of
 from xling.text.document import LONE, Document, Ledger
 
 
@@ -13,4 +13,5 @@ class Lines(LocalFiles):
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a line."""
-        return documents_of(decoded_lines(self.context, shard, ledger), shard, ledger, LONE)
+        lines = announced_lines(decoded_lines(self.context, shard, ledger), ledger)
+        return documents_of(lines, shard, ledger, LONE)

@@ -18,21 +18,25 @@ from xling.corpora.sources.source import (
 )
 from xling.text.document import LONE, Document, Ledger
 from xling.text.files.compressed import read_lines
+from xling.text.files.other_formats import head_of, is_other_format
 from xling.text.long_texts import LIST_LINES, cut_text, is_ended, is_list_of_sentences, split_line
 from xling.text.wrapped_lines import join_sentences, join_wrapped, wrapped_width
 
 LIST_NOTE = "file of isolated sentences, one a line: each line is a document"
 SHORT_NOTE = "file whose blank lines are between short paragraphs: they end no document"
 TABLE_NOTE = "file of a table or with markup, read whole: csv:FILE#COLUMN, jsonl:, html:, ... read the text"
-TIMES_NOTE = "lines of subtitles with their number or times left out"
-_HEAD_LINES, _HEAD_BYTES = 1000, 1 << 20
-_MIN_CUES = 5  # of subtitles, and rows of a table
+TIMES_NOTE = "lines of subtitles with their number, times, notes or a repetition left out"
+_MIN_CUES = 5
 _SHORT_BLOCK = 300
 _MAX_SHARE_ENDED = 0.6
-_CALLED_TABLE = re.compile(r"\.(?:csv|tsv)(?:\.\w+)?$", re.IGNORECASE)
-_MARKUP = ("<?xml", "<mediawiki", "<!doctype", "<htm", '{"', "warc/1.")
 _DOC = re.compile(r"<doc\b.*>|</doc>")
 _TIMES = re.compile(r"(?:\d+:)?\d+:\d\d[.,]\d+ +--> +(?:\d+:)?\d+:\d\d[.,]\d+.*")
+# What WebVTT has besides cues, and the markup inside of a cue; that with times shows words as they are spoken.
+_NO_CUE = re.compile(r"\ufeff?(?:WEBVTT|NOTE|STYLE|REGION)(?:\s.*)?")
+_CUE_TIME = re.compile(r"<\d+:[\d:.]+>")
+_CUE_TAG = re.compile(
+    rf"</?(?:[cibuv]|lang|font)\b[^<>]*>|\{{\\[^{{}}]*\}}|{_CUE_TIME.pattern}", re.IGNORECASE
+)
 
 
 @SOURCES.register("text")
@@ -52,17 +56,15 @@ class Text(LocalFiles):
 def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Document]:
     """Yield the documents of one file in CC-100's format, fetched first if it is remote."""
     lines = decoded_lines(context, shard, ledger)
-    head = list(_head(lines))
+    head = head_of(lines)
     if sum(map(_is_times, head)) >= _MIN_CUES:
         lines = join_sentences(_without_times(itertools.chain(head, lines), ledger))
-        head = list(_head(lines))
+        head = head_of(lines)
     if any(map(_DOC.fullmatch, head)):  # of WikiExtractor and others: these lines alone end a document
         lines = ("" if _DOC.fullmatch(line) else line for line in itertools.chain(head, lines) if line)
-        head = list(_head(lines))
+        head = head_of(lines)
     texts = [line for line in head if line]
-    num_tabs = {line.strip().count("\t") for line in texts}
-    is_even = len(texts) >= _MIN_CUES and len(num_tabs) == 1 and num_tabs != {0}
-    if is_even or _CALLED_TABLE.search(shard.location) or "".join(texts[:1]).lower().startswith(_MARKUP):
+    if is_other_format(head, shard.location):
         ledger.count_event(TABLE_NOTE)
     sizes = [sum(map(len, block)) for is_text, block in itertools.groupby(head, bool) if is_text]
     # Blocks of several lines that each end with a sentence are short documents, as CC-100's format has them.
@@ -82,35 +84,48 @@ def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Docume
     return documents_of(_blocks(all_lines, min(MAX_DOC_CHARS, context.max_chars), ledger), shard, ledger)
 
 
+def announced_lines(lines: Iterator[str], ledger: Ledger) -> Iterator[str]:
+    """Yield all lines; a file of another format is announced."""
+    head = head_of(lines)
+    if is_other_format(head):
+        ledger.count_event(TABLE_NOTE)
+    return itertools.chain(head, lines)
+
+
 def _is_times(line: str) -> bool:
     return "-->" in line and _TIMES.fullmatch(line.strip()) is not None
 
 
 def _without_times(lines: Iterator[str], ledger: Ledger) -> Iterator[str]:
-    """Yield the lines of subtitles (SubRip, WebVTT) without those of times and the numbers before them."""
-    previous = None
+    """Yield the text of subtitles (SubRip, WebVTT), without lines of times and names of cues, notes and tags."""
+    is_vtt = is_note = is_rolling = False
+    last, earlier, previous = "", "", None
     for line in itertools.chain(lines, [None]):
-        is_times = line is not None and _is_times(line)
-        if previous is not None and (_is_times(previous) or (is_times and previous.strip().isdigit())):
-            ledger.count_event(TIMES_NOTE)
-        elif previous is not None:
-            yield previous
-        previous = line
+        if previous is None:
+            is_vtt = line is not None and _NO_CUE.fullmatch(line) is not None
+        else:
+            is_first = not earlier
+            is_note = bool(previous) and (
+                (is_vtt and is_first and bool(_NO_CUE.fullmatch(previous))) or is_note
+            )
+            is_cue = line is not None and _is_times(line)
+            is_name = is_cue and (previous.strip().isdigit() or (is_vtt and is_first and bool(previous)))
+            is_note = is_note and not _is_times(previous)
+            is_rolling = is_rolling or _CUE_TIME.search(previous) is not None
+            text = _CUE_TAG.sub("", previous)
+            # Captions that roll show each line again.
+            if is_note or is_name or _is_times(previous) or (is_rolling and text and text == last):
+                ledger.count_event(TIMES_NOTE)
+            else:
+                last = text or last
+                yield text
+        earlier, previous = previous or "", line
 
 
 def decoded_lines(context: Context, shard: Shard, ledger: Ledger) -> Iterator[str]:
     """Yield the lines of one file; those that look blank are empty, and so is one between two pages (form feed)."""
     for row in read_lines(context.local(shard), ledger, lang=context.one_lang):
         yield from split_line(decode(row, ledger))
-
-
-def _head(lines: Iterator[str]) -> Iterator[str]:
-    """Yield the first lines, without blank ones at the end."""
-    num_lines = num_bytes = 0
-    while num_lines < _HEAD_LINES and num_bytes < _HEAD_BYTES and (line := next(lines, None)) is not None:
-        yield line
-        num_lines += 1
-        num_bytes += len(line)
 
 
 def _blocks(lines: Iterator[str], max_chars: int, ledger: Ledger) -> Iterator[str]:

@@ -15,7 +15,9 @@ import struct
 import subprocess
 import sys
 import time
+import unicodedata
 from collections import Counter
+from html import unescape
 
 from resiliparse.extract.html2text import extract_plain_text
 
@@ -34,6 +36,14 @@ REASONS = {
 _TAG = re.compile(r"<!--(?:-?>|.*?(?:--!?>|\Z))|<(/?)([a-zA-Z][a-zA-Z0-9]*)", re.DOTALL)
 # Blocks that the extractor glues to what follows, or leaves out with the captions, tables and quotations in them.
 _BLOCK = re.compile(r"<(/?)(?:summary|dialog|figure|figcaption)\b", re.IGNORECASE)
+# The extractor takes one character of three bytes between two tags for an icon and leaves it out of the main content:
+# a Chinese particle between two links, a dash, a full stop. A noncharacter stands beside it meanwhile.
+_LONE = re.compile(r"(?<=>)\s*(?:[\u0800-\uffff]|&#?\w{2,10};)(?=\s*<)")
+# A date inside of a sentence, which is left out like that of a byline.
+_TIME = re.compile(
+    r"(?:(?<=[^\s<>])|(?<=[^\s<>]\s))<time\b[^<>]{0,300}>([^<>]{0,200})</time\s*>(?=\s*[^\s<])", re.IGNORECASE
+)
+_BESIDE, _BULLETS = "\ufdd0", frozenset("•‣⁃‹›")
 _UNNESTED_TAGS = (
     "area|base|br|col|dd|dt|embed|hr|img|input|li|link|meta|option|p|param|path|source|tbody|td|tfoot|th|thead|tr|"
     "track|wbr"
@@ -85,7 +95,18 @@ def _extract(html: str, main: bool) -> tuple[str, str]:
     if html.count("<") > _MAX_DEPTH and _nesting_depth(html) > _MAX_DEPTH:
         return "", TOO_DEEP
     html = _BLOCK.sub(r"<\1div", keep_raised_digits(without_note_marks(html)))
-    return extract_plain_text(html, main_content=main, alt_texts=False, list_bullets=False), ""
+    if main and (not html.isascii() or "&" in html):
+        html = _LONE.sub(_kept, html)
+    if main and "<time" in html:
+        html = _TIME.sub(r"\1", html)
+    text = extract_plain_text(html, main_content=main, alt_texts=False, list_bullets=False)
+    return text.replace(_BESIDE, ""), ""
+
+
+def _kept(match: re.Match[str]) -> str:
+    char = unescape(match[0]).strip()
+    is_text = len(char) == 1 and char >= "\u0800" and unicodedata.category(char)[0] in "LMNP"
+    return f"{match[0]}{_BESIDE}" if is_text and char not in _BULLETS else match[0]
 
 
 def _nesting_depth(html: str) -> int:

@@ -60,7 +60,7 @@ _ONE_HOLE = re.compile("\x04([0-9]*)\x05")
 _PUNCTUATION_AT_HOLE = re.compile(
     f"[,;،؛、；] *{_HOLES}+ *(?=[,;،؛、；)）])|(?<=[(（]) *{_HOLES}+ *[,;،؛、；]? *"
 )
-# A removed template is within a sentence where the text before it has not ended.
+# A removed template is within a sentence where the text before it has not ended, or that behind it begins small.
 _SENTENCE_GOES_ON = re.compile(r"[^\W_][\s,;،؛、，；'’\"”»)）」』》%]*$")
 _LEADING_PUNCTUATION = re.compile(r"([(（])(?:\s*[,;:،؛、，；：])+\s*")
 _SPACE = re.compile(r"[ \t\u00a0\u3000]+")
@@ -137,7 +137,9 @@ def _holes_in_sentence(line: str) -> Iterator[int]:
         before = _ONE_HOLE.sub("", line[max(0, hole.start() - 200) : hole.start()])
         # An expression does not take vowel signs, as in Hindi, Thai or Burmese, for letters.
         before = "".join(char for char in before if unicodedata.category(char)[0] != "M")
-        if hole[1] and _SENTENCE_GOES_ON.search(before):
+        after = _ONE_HOLE.sub("", line[hole.end() : hole.end() + 50]).lstrip()[:1]
+        begins = after.islower() and not "\u10d0" <= after <= "\u10ff"  # Georgian has no capitals
+        if hole[1] and (begins or _SENTENCE_GOES_ON.search(before)):
             yield int(hole[1])
 
 

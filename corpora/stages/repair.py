@@ -33,6 +33,7 @@ _LOST_LETTER = re.compile(  # begins with the mark, which is found several times
     re.M,
 )
 _ADDRESS = re.compile(r"\S*(?:://|www\.|\?\w+=)\S*")
+_LOST_GLYPH = "(cid:"  # and its number: a letter of a PDF whose font names none
 _MIN_LOST, _MAX_LOST_SHARE = 2, 0.02  # of the words
 # Signs inside words of a short text; mathematics has names of one letter.
 _LETTER, _SIGN = "[A-Za-zÀ-ÖØ-öø-ʯͰ-ӿ]", "[¹³²¼½¾±¬¶¤¦ˆ˜‗ⁿ]"
@@ -57,7 +58,7 @@ class Repair(Stage):
     language is known. Quotes, widths and ligatures are left as they are.
 
     Args:
-        max_replacement_ratio: documents with more U+FFFD per character than this are dropped.
+        max_replacement_ratio: documents with more U+FFFD, or glyphs of PDF without a letter, per character are dropped.
         lang: language whose code pages are tried; several with commas, ``all`` for any.
     """
 
@@ -66,7 +67,7 @@ class Repair(Stage):
 
     name: ClassVar[str] = "repair"
     reasons: ClassVar[dict[str, str]] = {
-        "undecodable": "too many replacement characters U+FFFD",
+        "undecodable": "too many replacement characters U+FFFD, or glyphs without a letter",
         "empty": "no text is left",
         "lost_letters": "question marks in the places of letters",
         "mojibake": "read in a wrong encoding, and which one cannot be told",
@@ -103,7 +104,7 @@ class Repair(Stage):
             notes[f"{TOKENISED}{kind}"] = 1
         if not text:
             return Verdict("empty", notes=notes)
-        if text.count("\ufffd") > self.max_replacement_ratio * len(text):
+        if text.count("\ufffd") + text.count(_LOST_GLYPH) > self.max_replacement_ratio * len(text):
             return Verdict("undecodable", notes=notes)
         if reason := _reason_beyond_repair(text, is_suspect):
             return Verdict(reason, notes=notes)

@@ -112,8 +112,57 @@ def test_times_of_subtitles_are_left_out(tmp_path: Path, head: str, comma: str, 
         for i, line in enumerate(lines)
     ]
     docs, ledger = read_file("text", tmp_path, (head + "\n".join(cues)).encode())
-    assert "\n".join(doc.text for doc in docs).replace("\n", " ").removeprefix("WEBVTT ") == " ".join(PROSE)
-    assert ledger.notes[TIMES_NOTE] == 2 * len(lines)
+    assert "\n".join(doc.text for doc in docs).replace("\n", " ") == " ".join(PROSE)
+    assert ledger.notes[TIMES_NOTE] == 2 * len(lines) + bool(head)
+
+
+def test_notes_names_and_tags_of_webvtt_are_no_text(tmp_path: Path) -> None:
+    head = "WEBVTT\nKind: captions\nLanguage: en\n\nSTYLE\n::cue { color: red }\n\nNOTE by a program\n\n"
+    cues = [
+        f"a3f-{i}/1-0\n00:{i:02d}.000 --> 00:{i:02d}.900 align:start\n<v Juma Ali>{text}</v>\n"
+        for i, text in enumerate(PROSE[:6])
+    ]
+    docs, ledger = read_file("text", tmp_path, (head + "\n".join(cues)).encode())
+    assert [doc.text.replace("\n", " ") for doc in docs] == [" ".join(PROSE[:6])]
+    assert ledger.notes[TIMES_NOTE] == 6 + 2 * 6
+
+
+def test_captions_that_roll_are_read_once(tmp_path: Path) -> None:
+    cues = [
+        f"00:{i:02d}.000 --> 00:{i:02d}.500\n \n{text[:4]}<00:{i:02d}.100><c>{text[4:]}</c>\n\n"
+        f"00:{i:02d}.500 --> 00:{i:02d}.900\n{text}\n \n"
+        for i, text in enumerate(PROSE[:6])
+    ]
+    docs, _ = read_file("text", tmp_path, ("WEBVTT\n\n" + "\n".join(cues)).encode())
+    assert [doc.text.replace("\n", " ") for doc in docs] == [" ".join(PROSE[:6])]
+
+
+def test_tags_of_subrip_are_no_text(tmp_path: Path) -> None:
+    cues = [
+        f"{i}\n00:00:{i:02d},000 --> 00:00:{i:02d},900\n{{\\an8}}<i>{text}</i>\n"
+        for i, text in enumerate(PROSE[:6])
+    ]
+    docs, _ = read_file("text", tmp_path, "\n".join(cues).encode())
+    assert [doc.text.replace("\n", " ") for doc in docs] == [" ".join(PROSE[:6])]
+
+
+@pytest.mark.parametrize("scheme", ["text", "lines"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "\\v {i} {text}",  # USFM
+        "{i}\t{text}",  # the Leipzig corpora
+        "1089-134686-{i:04d} {text}",  # LibriSpeech, Kaldi
+        "{{{i}0}}{{{i}9}}{text}",  # MicroDVD
+        "[00:{i:02d}.10]{text}",  # lyrics
+        "Dialogue: 0,0:00:{i:02d}.00,0:00:09.00,Default,,0,0,0,,{text}",
+        "# text = {text}\n1\tThe\tthe\tDET\n2\tsea\tsea\tNOUN\n",  # CoNLL-U
+    ],
+)
+def test_lines_of_other_formats_are_announced(tmp_path: Path, scheme: str, line: str) -> None:
+    rows = "\n".join(line.format(i=i, text=text) for i, text in enumerate(PROSE[:9]))
+    assert read_file(scheme, tmp_path, rows.encode())[1].notes[TABLE_NOTE] == 1
+    assert TABLE_NOTE not in read_file(scheme, tmp_path, "\n".join(PROSE[:9]).encode())[1].notes
 
 
 @pytest.mark.parametrize("separator", ["\t", ";"])

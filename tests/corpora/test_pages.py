@@ -53,3 +53,26 @@ def test_raised_digits_are_no_other_number(tmp_path: Path) -> None:
     assert [doc.text for doc in read(f"html:{tmp_path}/a.html")[0]] == [
         "Mji una watu 3×10⁶ na km² 500, H2O, 5th."
     ]
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("他是<a href=x>美国</a>的<a href=y>总统</a>。", "他是美国的总统。"),
+        ("今日は<ruby>晴<rt>は</rt></ruby>れです", "今日は晴れです"),
+        ("मैं <b>ह</b>ूँ", "मैं हूँ"),
+        ("<a href=x>1979</a>&ndash;<a href=y>1983</a>", "1979–1983"),
+        ("<a href=x>1979</a> — <a href=y>1983</a>", "1979 — 1983"),
+        ("<i>\ue123</i> Mail <i>•</i>", "Mail"),  # signs of a font for icons, and of a list
+    ],
+)
+def test_a_character_by_itself_between_tags_is_no_icon(html: str, text: str) -> None:
+    page = f"<html><body><article><p>{html}</p><p>{'More text of the page. ' * 9}</p></article></body></html>"
+    assert webpage.text_of(page, main=True)[0].split("\n")[0] == text
+    assert "\ufdd0" not in webpage.text_of(page * 400, main=True)[0]
+
+
+def test_a_date_inside_of_a_sentence_is_no_byline() -> None:
+    html = "<div><time>1 May</time></div><p>They met on <time datetime=x>5 May</time>, in Dodoma.</p>"
+    page = f"<article>{html}<p>{'More text of the page. ' * 9}</p></article>"
+    assert webpage.text_of(page, main=True)[0].split("\n")[0] == "They met on 5 May, in Dodoma."

@@ -1,8 +1,11 @@
 """Tables as R, spreadsheets, fast_align and Tatoeba write them: cells without names, lines above the names."""
 
+import json
+
 import pytest
 
 from tests.corpora.examples import xlsx_of
+from xling import cli
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.corpora.parallel.sources import SourceContext, open_sources
@@ -111,3 +114,76 @@ def test_sheets_of_something_else_titles_and_cells_that_are_no_text(tmp_path):
         pairs(tmp_path / "b.xlsx", xlsx_of(numbered), scheme="xlsx")
     assert refused.value.fix.endswith(f"as in xlsx:{tmp_path}/b.xlsx#2+3")
     assert pairs(tmp_path / "b.xlsx", xlsx_of(numbered), "#2+3", "xlsx")[0] == PAIRS
+
+
+@pytest.mark.parametrize(
+    ("row", "places"),
+    [
+        ("1.0{i}\t{en}\t{sw}", "2+3"),  # CCMatrix
+        (
+            "example.org\thttps://example.org/en/{i}\t{en}\thttps://example.org/sw/{i}\t{sw}",
+            "3+5",
+        ),  # CCAligned
+        ("https://a.org/{i}\thttps://b.org/{i}\t{en}\t{sw}\t0.9", "3+4"),  # Bitextor
+        ("app.title.{i}\t{en}\t{sw}", "2+3"),
+        ("en\tsw\t{en}\t{sw}", "3+4"),
+    ],
+)
+def test_columns_that_are_no_text_are_never_taken_for_a_side(tmp_path, row, places):
+    text = "".join(row.format(i=i, en=en, sw=sw) + "\n" for i, (en, sw) in enumerate(PAIRS))
+    with pytest.raises(UserError, match="codes, identifiers, addresses or numbers") as refused:
+        pairs(tmp_path / "a.tsv", text, scheme="tsv")
+    assert refused.value.fix.endswith(f"#{places}")
+    assert pairs(tmp_path / "a.tsv", text, f"#{places}", "tsv")[:2] == (PAIRS, {})
+
+
+def test_a_table_of_numbers_and_one_text_holds_no_pairs(tmp_path):
+    with pytest.raises(UserError, match="2 columns, and not 2 of texts"):
+        pairs(tmp_path / "a.tsv", "".join(f"{i}\t{en}\n" for i, (en, _) in enumerate(PAIRS)), scheme="tsv")
+
+
+def test_a_code_of_a_language_above_other_codes_names_no_column(tmp_path):
+    """Tatoeba's list of sentences in all languages, whose first one is in the language."""
+    text = "".join(f"{i}\tswh\t{sw}\n{i}\teng\t{en}\n" for i, (en, sw) in enumerate(PAIRS))
+    with pytest.raises(UserError, match="3 columns, and any may be the text") as refused:
+        texts(tmp_path / "a.csv", text)
+    assert refused.value.fix.endswith("#3")
+    assert texts(tmp_path / "b.csv", f"id\tlang\ttext\n{text}") == [
+        each for en, sw in PAIRS for each in (sw, en)
+    ]
+
+
+def test_the_names_of_the_columns_between_joined_files_are_no_rows(tmp_path):
+    text = "en\tsw\n" + "".join(f"{en}\t{sw}\n" for en, sw in PAIRS)
+    assert pairs(tmp_path / "a.tsv", text * 3, scheme="tsv")[:2] == (PAIRS * 3, {"malformed": 2})
+    assert texts(tmp_path / "b.csv", ("text\n" + PAIRS[0][1] + "\n") * 2) == [PAIRS[0][1]] * 2
+
+
+@pytest.mark.parametrize("scheme", ["tsv", "jsonl", "xlsx"])
+def test_rows_that_state_their_languages_are_turned_or_dropped(tmp_path, scheme):
+    names = ["src_lang", "tgt_lang", "source", "target"]
+    rows = [
+        ["en", "swh", *PAIRS[0]],
+        ["sw", "en-GB", *reversed(PAIRS[1])],
+        ["en", "fr", *PAIRS[2]],
+        ["", "sw", *PAIRS[3]],
+    ]
+    if scheme == "jsonl":
+        text = "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
+    else:
+        text = "".join("\t".join(row) + "\n" for row in [names, *rows])
+    data = xlsx_of([names, *rows]) if scheme == "xlsx" else text
+    assert pairs(tmp_path / "a", data, scheme=scheme)[:2] == (
+        [PAIRS[0], PAIRS[1], PAIRS[3]],
+        {"malformed": 1},
+    )
+    plain = text.replace("source", "en").replace("target", "sw")  # named by languages, so no row is otherwise
+    if scheme != "xlsx":
+        assert len(pairs(tmp_path / "b", plain, scheme=scheme)[0]) == 4
+
+
+def test_the_fields_of_a_row_without_two_texts_are_named(tmp_path, capsys):
+    (tmp_path / "a.jsonl").write_text('{"src_text": "Rain", "tgt_text": "Mvua"}\n', encoding="utf-8")
+    words = ["corpus", "parallel", "pair=en-sw", f"source=jsonl:{tmp_path}/a.jsonl", f"out={tmp_path}/out"]
+    assert cli.main(words) == 2
+    assert "the first such row has src_text, tgt_text" in capsys.readouterr().err

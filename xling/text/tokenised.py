@@ -1,7 +1,7 @@
 """Text that another program has tokenised: told by its traces, and put back as it was written.
 
 The traces are those of the Moses tokenizer (Koehn et al. 2007), of subword-nmt's BPE (Sennrich et al. 2016), of
-SentencePiece (Kudo and Richardson 2018), of the Penn Treebank, and marks that training programs add.
+SentencePiece (Kudo and Richardson 2018) and of the Penn Treebank. Training programs and hunalign add marks of theirs.
 """
 
 import html
@@ -31,8 +31,9 @@ _PHRASED = "\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff"
 _SENTENCEPIECE = re.compile(rf"▁\w\S*(?:\s+\S+)*?\s*▁|^▁ ?[{_UNSPACED}{_PHRASED}].*\S \S", re.MULTILINE)
 _TRAINING_MARK = re.compile(
     r"</?s>|<(?:mask|pad|unk|eos|bos|MASK|PAD|UNK|EOS|BOS|extra_id_\d+|(?:start|end)_of_turn)>|<\|[a-z_]+\|>"
-    r"|\[(?:CLS|SEP|MASK|PAD|UNK|BOS|EOS|/?INST|[a-z]{2}_[A-Z]{2})\]| \|\|\| \d+-\d+"
+    r"|\[(?:CLS|SEP|MASK|PAD|UNK|BOS|EOS|/?INST|[a-z]{2}_[A-Z]{2})\]| \|\|\| \d+-\d+| ~~~ "
     r"|^(?:__[a-z]{2,3}__ |<2[a-z]{2,3}> |>>[a-z]{2,3}(?:_[A-Z][a-z]{3})?<< ?|[a-z]{3}_[A-Z][a-z]{3} |[a-z]{2}_XX )"
+    r"|^(?:__label__\S+ )+"
     r"| [a-z]{2}_XX$",
     re.MULTILINE,
 )
@@ -75,7 +76,7 @@ def tokenised_kind(text: str) -> str:
         return "byte-level BPE"
     if "▁" in text and _SENTENCEPIECE.search(text):
         return "SentencePiece"
-    if any(mark in text for mark in "<_|]") and _TRAINING_MARK.search(text):
+    if any(mark in text for mark in "<_|]~") and _TRAINING_MARK.search(text):
         return "marks of training"
     if any(sign in text for sign in ("</", "<br", "[/")) and _TAG.search(text):
         return TAGS

@@ -19,7 +19,7 @@ from xling.text.pairs import make_batch
 
 READ_STAGE = "read"
 READ_REASONS = {
-    "malformed": "a row that is damaged, too long, or without the two texts",
+    "malformed": "a row that is damaged, too long, in other languages, or without the two texts",
     "missing_side": "a unit that lacks one of the two languages",
     **{reason: text for reason, text in REASONS.items() if reason.endswith(" member")},
     "unfinished": "a unit that its file marks as not translated, doubtful or obsolete",

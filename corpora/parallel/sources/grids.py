@@ -8,7 +8,7 @@ from xling.corpora.common import columns
 from xling.corpora.common.columns import MAX_ABOVE
 from xling.corpora.common.spreadsheets import Grid
 from xling.corpora.parallel.sources import Row, SourceContext, drop_row
-from xling.corpora.parallel.sources.tables import TableFile, guess_for
+from xling.corpora.parallel.sources.tables import TableFile, guess_for, in_order
 from xling.text.document import Ledger
 from xling.text.files.compressed import MAX_CELL_BYTES
 
@@ -74,8 +74,8 @@ def _rows_of(grid: Grid, uri: str, names: list[str], context: SourceContext, led
     lines = ("\t".join(" ".join(cell.split()) for cell in row) + "\t" * (width - len(row)) for row in grid)
     rows = columns.open_rows(lines, uri.rpartition("/")[0], "\t", names, guess_for(context), (0, 1))
     for number, row in enumerate(rows):
-        if row.cells is None or max(map(len, row.cells[:2])) > MAX_CELL_BYTES:
+        pair = in_order(row.cells, context) if row.cells else None
+        if pair is None or max(map(len, pair[:2])) > MAX_CELL_BYTES:
             drop_row(ledger, "malformed", f"{uri}/{number}", row.text[:1000])
         else:
-            src, tgt, *doc = row.cells
-            yield src, tgt, doc[0] if doc else ""
+            yield pair

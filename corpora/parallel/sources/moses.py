@@ -5,7 +5,7 @@ read as OPUS ships it, with members ending in ``.en`` and ``.sw``.
 """
 
 from collections.abc import Iterator
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path, PurePosixPath
 
 from xling.core.errors import UserError
@@ -25,6 +25,7 @@ from xling.corpora.parallel.sources import (
 from xling.text.document import Ledger
 from xling.text.files import corpus_reader
 from xling.text.files.compressed import MAX_CELL_BYTES
+from xling.text.files.other_formats import head_of, is_other_format
 
 _ENDINGS = ("", ".gz", ".xz", ".bz2", ".zst")
 
@@ -99,8 +100,16 @@ def align_lines(
     """Yield rows of two streams of lines; one with a line over the limit is dropped as malformed.
 
     Raises:
-        UserError: one stream ends before the other; the message says how long both are.
+        UserError: one stream ends before the other, and the message says how long both are; or they are no text.
     """
+    heads = head_of(src), head_of(tgt)
+    if head := next(filter(is_other_format, heads), None):
+        raise UserError(
+            f"{src_name} or {tgt_name} holds a table, markup or subtitles: {next(filter(None, head))[:60]}",
+            "line-aligned text; tsv:, tmx:, xliff: and others read the rest",
+            r"of SGML of WMT write the segments: sed -n 's/.*<seg[^>]*> *\(.*\)<\/seg>.*/\1/p'",
+        )
+    src, tgt = chain(heads[0], src), chain(heads[1], tgt)
     for number, (src_line, tgt_line) in enumerate(zip_longest(src, tgt)):
         if src_line is None or tgt_line is None:
             counts = {src_name: number, tgt_name: number}

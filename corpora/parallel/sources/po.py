@@ -36,6 +36,9 @@ _SHOWN = {ord(hidden): chr(code) for code, hidden in _HIDDEN.items()}
 _MSGID = re.compile(rb"^msgid .*$", re.MULTILINE)
 _CHARSET = re.compile(rb"charset=([\w.:-]+)")
 _LANGUAGE = re.compile(rb"\"Language:\s*([\w@.-]+)")
+_CONFLICT = "#-#-#-#-#"  # between the translations of two catalogues that msgcat has joined
+_KEY = re.compile(r"[A-Za-z]\w*(?:[._]\w+)+")
+KEYS_NOTE = "messages whose source is a name, such as menu.file.open"
 _NO_TEXT = re.compile(rb"^(?:#.*|msgid .*)$", re.MULTILINE)
 
 
@@ -78,12 +81,14 @@ def _rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row]:
             pairs = list(dict.fromkeys([(entry.msgid, singular), (entry.msgid_plural, others)]))
         for source, target in ((text.translate(_SHOWN) for text in pair) for pair in pairs):
             reason = ""
-            if entry.obsolete or entry.fuzzy:
+            if entry.obsolete or entry.fuzzy or _CONFLICT in target:
                 reason = UNFINISHED
             elif not target.strip() or not source.strip():
                 reason = "missing_side"
             elif max(len(source), len(target)) > MAX_CELL_BYTES:
                 reason = "malformed"
+            if not reason and _KEY.fullmatch(source):
+                ledger.count_event(KEYS_NOTE)
             if reason:
                 drop_row(ledger, reason, f"{path}/{number}", source[:1000])
             else:

@@ -2,7 +2,8 @@
 
 Columns are named after ``#``; those of tsv and csv can also be numbered from 1. Without ``#``, the columns are those
 called by the codes or names of the languages (``en-US``, ``Swahili``, ``Kiswahili``, ``text_sw``), ``src`` and ``tgt``,
-``source`` and ``target``, or a mapping ``translation`` by language. A tsv or csv file without such a header has the
+``source`` and ``target``, or a mapping ``translation`` by language. A row whose ``src_lang`` and ``tgt_lang`` are the
+other way round is turned, and one in other languages is dropped. A tsv or csv file without such a header has the
 source in column 1 and the target in column 2; where that is not clear, an error asks for the names.
 """
 
@@ -12,12 +13,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from xling.core.errors import UserError
+from xling.core.language_tags import fit, language_of
 from xling.core.languages import Language
 from xling.corpora.common import columns
 from xling.corpora.common.json_rows import read_values
 from xling.corpora.common.parquet_rows import DAMAGE, read_rows
 from xling.corpora.parallel.sources import (
     PAIR_SOURCES,
+    READ_STAGE,
     PairReader,
     PairSource,
     Row,
@@ -32,6 +35,10 @@ from xling.text.files import corpus_reader
 from xling.text.files.compressed import MAX_CELL_BYTES
 
 _TEXT_COLUMNS = (("src", "source", "sentence1", "text_a"), ("tgt", "target", "sentence2", "text_b"))
+_LANG_COLUMNS = tuple(
+    tuple(f"{side}_{word}" for side in sides for word in ("lang", "language"))
+    for sides in (("src", "source"), ("tgt", "target"))
+)
 _DOC_COLUMNS = ("doc", "doc_id", "document")
 _TRANSLATION = "translation"
 
@@ -84,8 +91,10 @@ class _Delimited(TableFile):
             if row.cells is None:
                 drop_row(ledger, "malformed", f"{path}/{number}", row.text)
                 continue
-            src, tgt, *doc = row.cells
-            yield src, tgt, doc[0] if doc else ""
+            if pair := in_order(row.cells, context):
+                yield pair
+            else:
+                drop_row(ledger, "malformed", f"{path}/{number}", row.text)
 
 
 @PAIR_SOURCES.register("tsv")
@@ -118,6 +127,8 @@ class Jsonl(TableFile):
             for record in read_values(line, ledger):
                 row = from_record(record, column_names, context) if isinstance(record, dict) else None
                 if row is None:
+                    if isinstance(record, dict) and (READ_STAGE, "malformed") not in ledger.dropped:
+                        ledger.count_event(f"malformed: the first such row has {', '.join(record)}"[:200])
                     drop_row(ledger, "malformed", f"{path}/{number}", line)
                 else:
                     yield row
@@ -166,14 +177,35 @@ def guess_for(context: SourceContext) -> columns.Guess:
 
 @lru_cache(maxsize=1024)
 def guess_columns(header: tuple[str, ...], langs: tuple[Language, Language]) -> list[int]:
-    """Return the positions of the source, the target and perhaps the document; [] when a side is not found."""
+    """Return the positions of the source, the target, perhaps the document and perhaps the languages of a row.
+
+    [] when a side is not found. Columns named by a language say nothing else of it.
+    """
     sides = [
         columns.find_language(header, lang, codes_of(lang), names)
         for names, lang in zip(_TEXT_COLUMNS, langs, strict=True)
     ]
     lowered = [name.strip().lower() for name in header]
     docs = [lowered.index(name) for name in _DOC_COLUMNS if name in lowered]
-    return [*sides, *docs[:1]] if min(sides) >= 0 and sides[0] != sides[1] else []
+    if min(sides) < 0 or sides[0] == sides[1]:
+        return []
+    of_row = [[lowered.index(name) for name in names if name in lowered][:1] for names in _LANG_COLUMNS]
+    is_neutral = all(of_row) and all(
+        lowered[side] in names for side, names in zip(sides, _TEXT_COLUMNS, strict=True)
+    )
+    return [*sides, *docs[:1], *(of_row[0] + of_row[1] if is_neutral else [])]
+
+
+def in_order(cells: Sequence[str], context: SourceContext) -> Row | None:
+    """Return the pair in the cells that `guess_columns` finds, None where the row is in other languages."""
+    src, tgt, *more = cells
+    doc, tags = more[0] if len(more) % 2 else "", more[-2:] if len(more) > 1 else []
+    langs = [context.src, context.tgt]
+    for lang, tag in zip(langs, tags, strict=False):
+        if language_of(tag) and not fit(tag, lang):
+            is_turned = all(fit(tag, lang) for tag, lang in zip(tags, reversed(langs), strict=True))
+            return (tgt, src, doc) if is_turned else None
+    return src, tgt, doc
 
 
 def _wanted(names: Sequence[str], column_names: Sequence[str], context: SourceContext) -> list[str]:
@@ -193,5 +225,5 @@ def from_record(record: dict[str, Any], column_names: list[str], context: Source
     texts: list[Any] = [as_text(value) if isinstance(value, bytes) else value for value in values]
     if len(texts) < 2 or not all(isinstance(text, str) and len(text) <= MAX_CELL_BYTES for text in texts[:2]):
         return None
-    doc = str(texts[2]) if len(texts) > 2 and isinstance(texts[2], str | int) else ""
-    return replace_surrogates(texts[0]), replace_surrogates(texts[1]), replace_surrogates(doc)
+    more = [str(text) if isinstance(text, str | int) else "" for text in texts[2:]]
+    return in_order([replace_surrogates(text) for text in (*texts[:2], *more)], context)

@@ -1,7 +1,7 @@
 """Reader of corpora as documents of paragraphs: published corpora, Parquet, or plain text files."""
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from xling.core.errors import UserError
@@ -17,6 +17,7 @@ from xling.text.files.compressed import (
 )
 from xling.text.files.encodings import guess_encoding, refusal, utf8_chunks
 from xling.text.files.globs import matching_files
+from xling.text.files.other_formats import head_of, is_other_format
 from xling.text.long_texts import split_line
 
 # A text file without blank lines is not one document; it is cut after this many lines.
@@ -159,7 +160,7 @@ def read_documents(paths: Iterable[str]) -> Iterator[list[str]]:
     files hold one document per row in the column ``text`` with paragraphs separated by newlines.
 
     Raises:
-        UserError: as `read_lines`; or a Parquet file is damaged or lacks text in a row.
+        UserError: as `read_lines`; or a Parquet file is damaged or lacks text in a row, or `refuse_other_formats`.
     """
     for path in resolve_files(paths):
         if path.suffix == ".parquet":
@@ -168,7 +169,9 @@ def read_documents(paths: Iterable[str]) -> Iterator[list[str]]:
                     yield paragraphs
             continue
         paragraphs_so_far: list[str] = []
-        for line in itertools.chain.from_iterable(map(split_line, read_lines(path))):
+        lines = itertools.chain.from_iterable(map(split_line, read_lines(path)))
+        refuse_other_formats(head := head_of(lines), path)
+        for line in itertools.chain(head, lines):
             if line:
                 paragraphs_so_far.append(line)
             if paragraphs_so_far and (not line or len(paragraphs_so_far) == MAX_DOC_LINES):
@@ -176,6 +179,17 @@ def read_documents(paths: Iterable[str]) -> Iterator[list[str]]:
                 paragraphs_so_far = []
         if paragraphs_so_far:
             yield paragraphs_so_far
+
+
+def refuse_other_formats(head: Sequence[str], path: Path) -> None:
+    """Refuse a file whose first lines are a table, markup or subtitles (UserError), which would be taken for words."""
+    if is_other_format(head, path.name):
+        raise UserError(
+            f"{path} holds a table, markup or subtitles, and not text: {next(filter(None, head))[:60]}",
+            "text, or a corpus",
+            "make one first: xling corpus mono lang=LANG out=OUT source=csv:, jsonl:, html: ... "
+            f"or text:{path} for subtitles; then give OUT",
+        )
 
 
 def _read_parquet_texts(path: Path) -> Iterable[str]:
