@@ -199,7 +199,7 @@ def _defined(
         _file_line(path, key, table) for key, by_path in tables.items() for path, table in by_path.items()
     ]
     told += _label_lines(counts, train, labels, scheme) if labels else []
-    told += _overlap_lines(tables) + (_repeated_lines(tables) if kind == "retrieval" else [])
+    told += _overlap_lines(tables) + (_repeated_lines(tables) if KINDS[kind].compares_words else [])
     langs = {split: [lang for lang, its in tables if its == split] for split in ("train", "dev", "test")}
     scored = langs["test"] or langs["dev"] or langs["train"]
     how = {"columns": own.columns, "header": own.header, "scheme": scheme, "labels": labels}
