@@ -22,15 +22,18 @@ from pathlib import Path
 from typing import Any
 
 try:
-    from packaging.utils import canonicalize_name
     from packaging.version import InvalidVersion, Version
 except ModuleNotFoundError:  # a Python without packages has pip's copy
-    from pip._vendor.packaging.utils import canonicalize_name  # type: ignore[assignment]
     from pip._vendor.packaging.version import InvalidVersion, Version  # type: ignore[assignment]
 
 ROOT = Path(__file__).resolve().parents[1]
 _PINNED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]+)")
+
+
+def canonical(name: str) -> str:
+    """Return the name of a package as indexes write it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def locked(text: str) -> dict[tuple[str, str], list[str]]:
@@ -39,7 +42,7 @@ def locked(text: str) -> dict[tuple[str, str], list[str]]:
     hashes: list[str] = []
     for line in text.splitlines():
         if match := _PINNED.match(line):
-            hashes = packages.setdefault((canonicalize_name(match[1]), match[2]), [])
+            hashes = packages.setdefault((canonical(match[1]), match[2]), [])
         if not line.lstrip().startswith("#"):
             hashes += _HASH.findall(line)
     return packages
@@ -79,7 +82,7 @@ def vulnerabilities(
             spans: dict[str, list[Mapping[str, Any]]] = {}
             for affected in [] if entry.get("withdrawn") else entry.get("affected", []):
                 if (package := affected.get("package", {})).get("ecosystem") == "PyPI":
-                    spans.setdefault(canonicalize_name(package.get("name", "")), []).append(affected)
+                    spans.setdefault(canonical(package.get("name", "")), []).append(affected)
             for name, version in packages:
                 if any(is_affected(version, affected) for affected in spans.get(name, [])):
                     yield name, version, identifiers

@@ -172,7 +172,7 @@ def _word_end(name: str, texts: list[list[str]], tables: list[list[list[list[str
 
 
 def _attribute(attributes: dict[str, str], name: str) -> str:
-    """Return the attribute of this name under any prefix, "" where there is none."""
+    """Return the value of the attribute with this name, whatever its prefix, or "" if it is missing."""
     return next((value for key, value in attributes.items() if key.rpartition(":")[2] == name), "")
 
 

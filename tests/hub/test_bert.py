@@ -351,8 +351,8 @@ def test_what_files_beside_the_tokenizer_say_is_read_as_transformers_does(
     edit(copied / "config.json", vocab_size=len(NAMES) + 1)
     SAID_BESIDE[kind](copied)
     run_hf(ImportConfig(copied, tmp_path / "out"))
-    told = "and tokenizer.json says otherwise" in capsys.readouterr().err
-    assert told == (kind in ("case", "accents", "Chinese"))
+    is_named = "and tokenizer.json says otherwise" in capsys.readouterr().err
+    assert is_named == (kind in ("case", "accents", "Chinese"))
     processor, theirs = vocabulary.load_processor(tmp_path / "out"), AutoTokenizer.from_pretrained(copied)
     for line in (*LINES[:3], "THE Old [unused1]boat <ent> sees<ent>a é 中文"):
         ids = [processor._stored_ids[n] for n in encode_pieces(processor, line)]

@@ -288,7 +288,7 @@ def test_the_control_and_other_commands_keep_the_modules(
 
 
 @pytest.mark.parametrize(
-    ("harm", "told"),
+    ("harm", "message"),
     [
         ({"type": "sentence_transformers.models.CNN"}, "has the module CNN, which is not computed here; valid: the"),
         ({"type": "sentence_transformers.models.WeightedLayerPooling"}, "has the module WeightedLayerPooling"),
@@ -303,7 +303,7 @@ def test_the_control_and_other_commands_keep_the_modules(
     ],
 )  # fmt: skip
 def test_what_is_not_computed_is_refused(
-    vocab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], harm: dict[str, Any], told: str
+    vocab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], harm: dict[str, Any], message: str
 ) -> None:
     folder = tmp_path / "model"
     bert(folder, vocab)
@@ -321,7 +321,7 @@ def test_what_is_not_computed_is_refused(
         listed = json.loads((folder / "modules.json").read_text())
         listed[2] |= harm
         (folder / "modules.json").write_text(json.dumps(listed))
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         run_hf(ImportConfig(folder, tmp_path / "in"))
     assert cli.main(["import", "hf", str(folder), str(tmp_path / "in")]) == 2
     assert "Traceback" not in capsys.readouterr().err and not (tmp_path / "in").exists()
@@ -360,7 +360,7 @@ def test_other_specials_around_a_text_are_refused(vocab: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "told"),
+    ("name", "settings", "message"),
     [
         ("sentence_bert_config.json", {"transformer_task": "fill-mask"}, "has the task fill-mask"),
         ("sentence_bert_config.json", {"module_output_name": "sentence_embedding"}, "takes sentence_embedding"),
@@ -376,7 +376,7 @@ def test_other_specials_around_a_text_are_refused(vocab: Path, tmp_path: Path) -
     ],
 )  # fmt: skip
 def test_texts_that_are_read_otherwise_are_refused(
-    vocab: Path, tmp_path: Path, name: str, settings: dict[str, Any], told: str
+    vocab: Path, tmp_path: Path, name: str, settings: dict[str, Any], message: str
 ) -> None:
     folder = tmp_path / "model"
     bert(folder, vocab)
@@ -395,7 +395,7 @@ def test_texts_that_are_read_otherwise_are_refused(
             read_modules(folder)
             run_hf(ImportConfig(folder, tmp_path / "before"))
         path.write_text(json.dumps(json.loads(path.read_text()) | values))
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         run_hf(ImportConfig(folder, tmp_path / "in"))
 
 

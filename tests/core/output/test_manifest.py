@@ -90,7 +90,7 @@ def test_files_of_the_user_in_a_replaced_output_are_kept(
     assert (tmp_path / "out.kept2" / "notes.md").read_text() == "mine 2"
     assert (tmp_path / "out.kept2" / "sub" / "mine" / "link").is_symlink()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "out.kept", "out.kept2"]
-    assert f"2 file(s) that no command wrote there are in {out}.kept2" in capsys.readouterr().err
+    assert f"2 file(s) that are not part of it are kept in {out}.kept2" in capsys.readouterr().err
 
 
 def test_up_to_date_while_settings_and_contents_are_the_same(tmp_path: Path, source: Path) -> None:

@@ -1,4 +1,4 @@
-"""Own files that look as if they held something else than they are read as: what is refused, and what is told."""
+"""Own files that look as if they held something else: what is refused, and which message is printed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_labels_written_as_lists_or_with_unseen_characters_are_told(
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "told"),
+    ("first", "second", "message"),
     [
         ("moja\tone\nmbili\ttwo\n", "tatu\tthree\nnne\tfour\n", "has rows of a table"),
         ('{"sw": "moja", "en": "one"}\n', '{"sw": "mbili", "en": "two"}\n', "has rows of a table"),
@@ -34,10 +34,10 @@ def test_labels_written_as_lists_or_with_unseen_characters_are_told(
     ],
 )
 def test_tables_and_markup_are_no_line_aligned_texts(
-    tmp_path: Path, first: str, second: str, told: str
+    tmp_path: Path, first: str, second: str, message: str
 ) -> None:
     files = [written(tmp_path, name, text) for name, text in (("a", first), ("b", second))]
-    with pytest.raises(UserError, match=f"a {told}, and is one of two line-aligned files"):
+    with pytest.raises(UserError, match=f"a {message}, and is one of two line-aligned files"):
         own.define(from_dict(OwnFiles, {"retrieval": files, "test": {"sw-en": files}}), "en", "test")
 
 

@@ -2,8 +2,8 @@
 
 A new output is written into a sibling folder ``.OUT.HOST.PID.tmp``. Its manifest is written last, so a sibling
 with a manifest is complete. The old output is renamed to ``.OUT.HOST.PID.old``, the new one takes its name, and
-only then the old one is deleted, except for files in it that its manifest does not name: the user put them there, and
-they move to ``OUT.kept``. A process that is killed between the two renames leaves both under other names;
+only then the old one is deleted. Files in it that its manifest does not name, such as a user's notes or the answers of
+an audit, move to ``OUT.kept``. A process that is killed between the two renames leaves both under other names;
 the next one that looks at the output puts the new one into place (`restore`).
 """
 
@@ -125,7 +125,7 @@ def _discard_old(old: Path, out: Path) -> None:
             target = kept / path.relative_to(old)
             target.parent.mkdir(parents=True, exist_ok=True)
             path.rename(target)
-        tell(f"xling: {out} is replaced; {len(foreign)} file(s) that no command wrote there are in {kept}")
+        tell(f"xling: {out} is replaced; {len(foreign)} file(s) that are not part of it are kept in {kept}")
     discard(old)
 
 
