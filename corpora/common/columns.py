@@ -205,7 +205,7 @@ def _stands_above_numbers(header: Sequence[str], positions: Sequence[int], rows:
 def _ask(uri: str, header: Sequence[str], what: str, num_wanted: int, rows: Rows) -> UserError:
     """Return the question for the columns, with those of the longest texts as the example."""
     sizes = [sum(len(cells[i]) for cells in _cells_of(rows) if i < len(cells)) for i in range(len(header))]
-    sizes = [-_is_no_text(rows, place) or size for place, size in enumerate(sizes)]
+    sizes = [-1 if _is_no_text(rows, place) else size for place, size in enumerate(sizes)]
     places = sorted(sorted(range(len(header)), key=lambda place: -sizes[place])[:num_wanted])
     names, numbers = "+".join(header[i] for i in places), "+".join(str(i + 1) for i in places)
     by_number = f"{uri}#{numbers}"

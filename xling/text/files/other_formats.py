@@ -23,7 +23,7 @@ _NAME = re.compile(r"(?=\S*\d)(?=\w+[-_.])[\w.-]{8,}\s")  # of a recording: ``10
 
 
 def head_of(lines: Iterator[str]) -> list[str]:
-    """Take the first lines, from which the kind of a file is told."""
+    """Take the first lines, which show the format of a file."""
     head: list[str] = []
     num_chars = 0
     while len(head) < _HEAD_LINES and num_chars < _HEAD_CHARS and (line := next(lines, None)) is not None:
