@@ -118,9 +118,8 @@ class StaticEncoder:
         """Average the token features of each group, learned ones first, (num_groups, dim + sketch)."""
         version = self.cfg.features
         hashes = [[h for token in group for h in hash_features(token, version).tolist()] for group in groups]
-        learned = _sum_or_mean_rows(
-            [[h % len(self.table) for h in each] for each in hashes], self.table, "mean"
-        )
+        num_rows = len(self.table)
+        learned = _sum_or_mean_rows([[h % num_rows for h in each] for each in hashes], self.table, "mean")
         if not self.cfg.sketch:
             return learned
         # Use other bits of the hash than the table does, so that features that share a table row differ here.
