@@ -18,7 +18,7 @@ NO_EFFECT = "no_effect"
 NO_EFFECT_METADATA = {NO_EFFECT: True}
 """Field metadata for a setting that does not change the output, for example how often a log is written."""
 
-GONE: Mapping[str, Any] = {"model.compile": False}
+GONE: Mapping[str, Any] = {"model.compile": False, "estimator": "auto"}
 """Settings of earlier versions that are no more -> the value with which they made what is made today."""
 
 _MISSING = object()
