@@ -209,7 +209,8 @@ def _attend_self(
     qkv: Float[Tensor, "tokens 3 heads size"], attention: Attention
 ) -> Float[Tensor, "tokens inner"]:
     """Map queries, keys and values (M, 3, H, C) to the attention output over the past (M, H * C)."""
-    return attend(*qkv.unbind(1), attention)
+    query, key, value = qkv.unbind(1)
+    return attend(query, key, value, attention)
 
 
 def _attend_source(
