@@ -345,7 +345,7 @@ def test_a_saved_model_predicts_the_same(
 
 def test_the_learning_rate_rises_and_falls() -> None:
     cfg = TuneConfig(lr=2.0, warmup=0.2)
-    assert [learning_rate(cfg, step, 10) for step in range(10)] == pytest.approx(
+    assert [learning_rate(cfg.lr, cfg.warmup, step, 10) for step in range(10)] == pytest.approx(
         [1.0, 2.0, 2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25]
     )
 

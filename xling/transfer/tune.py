@@ -301,7 +301,7 @@ def _train(training: _Training) -> list[list[TunedModel]]:
                 if step < updates_to_skip:
                     continue
                 training.optimizer.optimizer.set_lr(
-                    learning_rate(cfg, epoch * per_epoch + step, per_epoch * cfg.epochs)
+                    learning_rate(cfg.lr, cfg.warmup, epoch * per_epoch + step, per_epoch * cfg.epochs)
                 )
                 training.optimizer.unfreeze(epoch + step / per_epoch)
                 loss = _make_update(training, training.parts[task].tuned.model, batch)
