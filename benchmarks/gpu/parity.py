@@ -9,9 +9,7 @@ from xml.etree import ElementTree
 
 from benchmarks.gpu.common import Table, device
 
-TESTS = tuple(
-    f"tests/{name}.py" for name in ("objectives/test_devices", "models/test_kernels", "models/test_flexible")
-)
+TESTS = tuple(f"tests/{name}.py" for name in ("objectives/test_devices", "models/test_kernels"))
 
 
 def run(settings: dict[str, str]) -> None:

@@ -35,9 +35,9 @@ LARGE = replace(XLMR, layers=12, dim=1024, heads=16, batch_tokens=16_384)
 BASE = replace(XLMR, layers=6, batch_tokens=16_384)
 CASES = {"xlmr_base": (XLMR, "mmlm"), "mbart_large": (LARGE, "mbart"), "translation": (BASE, "translation")}
 SYSTEMS = {
-    "xlmr_base": "bf16,bf16 compiled,fp32,stock bf16,stock fp32,transformers XLM-R,transformers ModernBERT",
-    "mbart_large": "bf16,bf16 compiled,stock bf16,stock fp32",
-    "translation": "bf16,bf16 compiled,fp32,stock bf16,stock fp32",
+    "xlmr_base": "bf16,fp32,stock bf16,stock fp32,transformers XLM-R,transformers ModernBERT",
+    "mbart_large": "bf16,stock bf16,stock fp32",
+    "translation": "bf16,fp32,stock bf16,stock fp32",
 }
 
 
@@ -128,7 +128,6 @@ def trainer_update(data: Path, shape: Shape, objective: str, system: str) -> Upd
         trainer = stock(data, shape, 1, objective, "bf16" if "bf16" in system else "fp32")
     else:
         more = [f"train.workers={WORKERS if device().type == 'cuda' else 0}"]
-        more += ["model.compile=true"] if "compiled" in system else []
         trainer = ours(data, shape, 1, system.split()[0], objective, more)
     stream = batches(trainer)
 

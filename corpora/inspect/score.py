@@ -18,10 +18,10 @@ from xling.corpora.stages import Stage, configured
 from xling.corpora.stages.perplexity import Perplexity
 from xling.pages.tabular import show_controls
 from xling.text.document import Document, Ledger
+from xling.text.files.globs import plain_name
 
 _COLUMNS = ("id", "lang", "lang_score", "perplexity", "verdict", "text")
 _SHOWN_CHARS = 80
-_COMPRESSED_ENDINGS = (".gz", ".xz", ".zst", ".bz2")
 
 
 @dataclass(frozen=True)
@@ -101,10 +101,7 @@ def _source_uri(name: str) -> str:
     scheme = name.partition(":")[0]
     if scheme in SOURCES:
         return name
-    stem = name
-    for ending in _COMPRESSED_ENDINGS:
-        stem = stem.removesuffix(ending)
-    ending = Path(stem).suffix
+    ending = Path(plain_name(name)).suffix
     return next(
         (f"{scheme}:{name}" for scheme, source in SOURCES.items() if ending in source.endings), f"text:{name}"
     )

@@ -23,7 +23,7 @@ from xling.corpora.lexicon.shared import FILES, word_vectors
 from xling.corpora.lexicon.vectors import WordVectors, learn_vectors
 from xling.text.files import corpus_reader
 from xling.text.files.dictionary import read_dictionary
-from xling.text.lm.train import train_builtin
+from xling.text.lm.train import train_ngrams
 from xling.text.word_translation import WORD, split_tokens
 
 STAGE = "bli"
@@ -110,7 +110,7 @@ def run(cfg: BliConfig) -> manifest.Manifest:
             )
         for lang in langs:
             read = (" ".join(split_tokens(line)) for line in lines[lang])
-            train_builtin(read, publication.path / f"{lang}.arpa", cfg.order)
+            train_ngrams(read, publication.path / f"{lang}.arpa", cfg.order)
         if cfg.gold:
             publication.counts["gold"] = precision(src, tgt, scores, Path(cfg.gold))
     published_manifest = manifest.read(out)

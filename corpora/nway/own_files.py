@@ -34,12 +34,12 @@ from xling.text import vocab
 from xling.text.document import Ledger
 from xling.text.files import corpus_reader, shards
 from xling.text.files.delimited import DELIMITERS, split_row
+from xling.text.files.globs import plain_name
 
 NAME = "own"
 TABLES = (".tsv", ".csv", ".jsonl", ".parquet", ".tmx")
 _READ_STAGES = ("corpus parallel", "binarize")
-_COMPRESSIONS = (".gz", ".xz", ".zst", ".bz2")
-_SCORED = re.compile(r"(^|[._/-])(dev|devtest|test|valid|validation)([._/-]|$)")
+SCORED = re.compile(r"(^|[._/-])(dev|devtest|test|valid|validation)([._/-]|$)")
 _MAX_NAMED = 5
 MAX_HELD_OUT = 2000
 """Rows that are held out: more would cost training rows and make the intervals hardly smaller."""
@@ -66,7 +66,7 @@ def files_of(data: Path, output: Path | None = None) -> list[Path]:
         for path in sorted(data.rglob("*"))
         if path.is_file()
         and not any(part.startswith(".") for part in path.relative_to(data).parts)
-        and not _SCORED.search(str(path.relative_to(data)))
+        and not SCORED.search(str(path.relative_to(data)))
         and left_out.isdisjoint(path.resolve().parents)
     ]
 
@@ -123,18 +123,12 @@ def rows(data: Path, codes: Sequence[str], output: Path | None = None) -> Iterat
 
 
 def _format_of(path: Path) -> str:
-    return Path(_plain_name(path.name)).suffix.lower()
-
-
-def _plain_name(name: str) -> str:
-    for ending in _COMPRESSIONS:
-        name = name.removesuffix(ending)
-    return name
+    return Path(plain_name(path.name)).suffix.lower()
 
 
 def _language_and_stem(path: Path, langs: Sequence[Language]) -> tuple[Language, str] | None:
     """Return the language of a text file and what its name has in common with its counterparts, or None."""
-    plain = _plain_name(path.name)
+    plain = plain_name(path.name)
     name = plain.removesuffix(".txt")
     for head, separator, code in _ends(name):
         # Of other files than plain text the ending itself is the code: news.sw, but not news-sw.html.
@@ -161,7 +155,7 @@ def _language(code: str, langs: Sequence[Language]) -> Language | None:
 def _rows_of_table(path: Path, langs: Sequence[Language]) -> Iterator[Sides]:
     """Yield the pairs of a table: of each language in its columns with the first one there."""
     kind = _format_of(path).removeprefix(".")
-    parts = re.split(r"[._-]", _plain_name(path.name).removesuffix(f".{kind}"))
+    parts = re.split(r"[._-]", plain_name(path.name).removesuffix(f".{kind}"))
     in_name = list(dict.fromkeys(lang for part in parts if (lang := _language(part, langs))))
     named = langs if kind == "tmx" else _in_columns(path, kind, langs)
     if len(named) < 2:

@@ -75,7 +75,6 @@ def test_sides_and_facts() -> None:
         "attention_dropout",
         "precision",
         "checkpoint_activations",
-        "compile",
         "attention_out_dropout",
         "init",
         "fused",
@@ -102,7 +101,10 @@ def test_a_model_starts_from_one_of_the_same_meaning(name: str, tmp_path: Path) 
 
 
 def test_a_run_keeps_how_it_computes_and_takes_what_the_model_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {"shape": asdict(Shape(dim=64, dropout=0.5, compile=False, task_adapter=3)), "langs": ["en"]}
+    found = {
+        "shape": asdict(Shape(dim=64, dropout=0.5, checkpoint_activations=False, task_adapter=3)),
+        "langs": ["en"],
+    }
     monkeypatch.setattr(model_folder, "check_model", lambda *_: found)
-    wanted = ModelConfig(dropout=0.2, compile=True, checkpoint_activations=True, precision="fp32")
+    wanted = ModelConfig(dropout=0.2, checkpoint_activations=True, precision="fp32")
     assert read_start(Path("there"), wanted)[0] == replace(wanted, dim=64)

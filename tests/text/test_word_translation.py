@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from xling.core.errors import UserError
 from xling.text import word_translation
 from xling.text.lm.model import load_arpa
-from xling.text.lm.train import train_builtin
+from xling.text.lm.train import train_ngrams
 from xling.text.word_translation import SWAP_LOG10, TOKEN, WORD, WordByWord, split_tokens, split_words
 
 TEXTS = st.text(alphabet="ab C,.'1 é\n", max_size=20)
@@ -37,7 +37,7 @@ ENTRIES = {
 @pytest.fixture(scope="module")
 def french(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("model") / "fr.arpa"
-    train_builtin(FRENCH, path, 3)
+    train_ngrams(FRENCH, path, 3)
     return path
 
 

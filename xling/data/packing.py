@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from xling.array_types import Int64
+from xling.array_types import Int, Int64
 
 Example = dict[str, np.ndarray]
 OPTIONAL_INPUTS = ("langs", "segments", "sees", "shows")
@@ -35,6 +35,14 @@ def runs_of(lengths: Sequence[int]) -> list[tuple[int, int]]:
         else:
             runs.append((1, length))
     return runs
+
+
+def sequence(
+    tokens: Sequence[int] | Int[np.ndarray, " length"], lang: int, **more: Int[np.ndarray, " _"]
+) -> Example:
+    """Return a sequence of one language that `pack` reads, with ``more`` of its fields."""
+    positions, langs = np.arange(len(tokens)), np.full(len(tokens), lang)
+    return {"tokens": np.asarray(tokens), "positions": positions, "langs": langs, **more}
 
 
 def pack(examples: Sequence[Example]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import torch
 
 from xling.core.output import manifest
 from xling.core.progress import Progress
-from xling.data.packing import pack
+from xling.data.packing import pack, sequence
 from xling.hub import checks
 from xling.hub.settings import MeasureConfig
 from xling.models.files import model_weights
@@ -26,7 +26,7 @@ from xling.models.network.int8 import num_bytes, quantise
 from xling.text import vocab
 from xling.text.files import corpus_reader
 from xling.transfer import tune
-from xling.transfer.encode import BOS, EOS, encode_pieces, unlabelled_example
+from xling.transfer.encode import BOS, EOS, encode_pieces
 
 STAGE, FILE_NAME = "measure", "measured.json"
 
@@ -93,7 +93,7 @@ def _load_encoder(folder: Path, in_int8: bool, lines: list[str]) -> tuple[Any, i
     encoder = quantise(encoder) if in_int8 else encoder.float().eval()
     processor, max_positions = vocab.load_processor(folder), encoder.cfg.max_positions
     rows = [[BOS, *encode_pieces(processor, line)[: max_positions - 2], EOS] for line in lines]
-    return encoder, vocabulary, [pack([unlabelled_example(i, row, 0)]) for i, row in enumerate(rows)]
+    return encoder, vocabulary, [pack([sequence(row, 0, id=np.array([i]))]) for i, row in enumerate(rows)]
 
 
 def _measure_times(models: list[tuple[Any, list[dict[str, Any]]]], rounds: int) -> np.ndarray:

@@ -1,12 +1,12 @@
 """The shape of the encoder that ``body=`` names, as the settings of the training that goes on from it."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from xling.core.commands.inputs import HUB_PREFIX
 from xling.core.errors import UserError
+from xling.hub import source
 from xling.hub.configs import HF_SIZE_NAMES, check_config
 
 TYPE = "bert"
@@ -24,12 +24,8 @@ def shape_of(body: str) -> dict[str, Any]:
         if folder.is_dir() or body.startswith(("/", ".", f"{HUB_PREFIX}/", f"{HUB_PREFIX}.")):
             raise UserError(f"body={body}: no config.json there", "a folder of save_pretrained")
         return {}
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path} is not JSON: {error}", fix="copy it again") from None
-    kind = config.get("model_type") if isinstance(config, dict) else None
-    if kind != TYPE:
+    config = source.read_json(path)
+    if (kind := config.get("model_type")) != TYPE:
         raise UserError(f"body={body} is of the type {kind}", f"{TYPE}, for example all-MiniLM-L6-v2")
     check_config(config, TYPE, folder)
     sizes = {ours: int(config[theirs]) for ours, theirs in HF_SIZE_NAMES.items()}

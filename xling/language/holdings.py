@@ -20,6 +20,7 @@ from xling.eval.rows.protocols import training_suite
 from xling.eval.rows.suite import Suite, languages_at, load, suites
 from xling.eval.run.available import available
 from xling.eval.run.settings import EvalConfig
+from xling.text.files.globs import plain_name
 from xling.text.words.features import WINDOW_PREFIX, split_tokens
 
 MAX_WORDS, MAX_TEXTS = 20_000, 5000
@@ -29,8 +30,6 @@ LEAST_LETTERS = 4
 DICTIONARIES = ("bli",)
 """Sources of aligned words, not of sentences."""
 _TEXT_ENDINGS = (".txt", ".xml")
-_COMPRESSIONS = (".gz", ".xz", ".zst", ".bz2")
-_SCORED = re.compile(r"(^|[._/-])(dev|devtest|test|valid|validation)([._/-]|$)")
 _BORDERS = re.compile(r"[._/-]")
 
 
@@ -159,11 +158,11 @@ def _find_texts(holdings: Holdings, data: Path) -> None:
     left_out = _files_of_others(data)
     for path in sorted(data.rglob("*")):
         below = path.relative_to(data)
-        plain = _plain_name(path.name)
+        plain = plain_name(path.name)
         if (
             not plain.endswith(_TEXT_ENDINGS)
             or path in left_out
-            or _SCORED.search(str(below))
+            or own_files.SCORED.search(str(below))
             or any(part.startswith(".") for part in below.parts)
             or not path.is_file()
         ):
@@ -185,17 +184,11 @@ def _files_of_others(data: Path) -> set[Path]:
                 files.update(suite.paths(lang, split, data))
     if not _has_named(data):
         files.update(
-            path for path in own_files.files_of(data) if _plain_name(path.name).endswith(own_files.TABLES)
+            path for path in own_files.files_of(data) if plain_name(path.name).endswith(own_files.TABLES)
         )
     for record in data.rglob(manifest.FILE_NAME):
         files.update(record.parent.rglob("*"))
     return files
-
-
-def _plain_name(name: str) -> str:
-    for ending in _COMPRESSIONS:
-        name = name.removesuffix(ending)
-    return name
 
 
 def _of_dump(name: str) -> Language | None:
@@ -215,7 +208,7 @@ def languages_named(data: Path) -> list[str]:
     """Return the languages that the names of files say, those of the most files first; for messages."""
     counts: Counter[str] = Counter()
     for path in sorted(data.rglob("*")):
-        below, plain = path.relative_to(data), _plain_name(path.name)
+        below, plain = path.relative_to(data), plain_name(path.name)
         if path.is_file() and not any(part.startswith(".") for part in below.parts):
             language = _of_name(below, plain) or _of_name(below, f"{plain}.txt")
             counts.update([language.code] if language else [])

@@ -54,7 +54,6 @@ class _Settings:
         lang_first: a source begins with that token instead, and the decoder reads ``</s> [lang] y`` and predicts
             ``[lang] y </s>`` (mBART-50, M2M-100, NLLB), not ``[lang] y``.
         checkpoint_activations: keep only the input of each layer and recompute the rest in the backward pass.
-        compile: compile whole layers.
         lang_adapter: width of an adapter in every layer, 0 for none, see `xling.models.network.adapters`; only
             without a decoder, like ``invertible``.
         invertible: an adapter on the word vectors.
@@ -99,7 +98,6 @@ class _Settings:
     plain_head: bool = setting(False, only=DECODER, same=True)
     unbiased_head: bool = setting(False, only=DECODER)
     checkpoint_activations: bool = setting(False, own=True)
-    compile: bool = setting(False, own=True)
     lang_adapter: int = setting(0, _width("none"), only=ENCODER)
     invertible: bool = setting(False, only=ENCODER)
     scale_embeddings: bool = setting(False, same=True)
@@ -217,3 +215,5 @@ def wrong_side(values: Mapping[str, Any], only: Side) -> str | None:
 
 
 DEFAULT = ModelConfig()
+GONE = frozenset({"compile"})
+"""Settings in model files of earlier versions that changed nothing of what a model computes."""

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from xling.array_types import Float
-from xling.data.packing import Example, pack
+from xling.data.packing import Example, pack, sequence
 from xling.models.network.attention import Attention
 from xling.objectives.base import FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
@@ -28,15 +28,14 @@ from xling.objectives.pairs import Pair, PairDataset
 def example(pair: Pair, generator: np.random.Generator) -> Example:
     """Build a packed example of the sentence to recover, with its translation's tokens as ``other``."""
     chosen = np.flatnonzero(pair.src >= FIRST_PIECE)
-    return {
-        "tokens": pair.src,
-        "positions": np.arange(len(pair.src)),
-        "langs": np.full(len(pair.src), pair.src_lang),
-        "chosen": chosen,
-        "target": pair.src[chosen],
-        "target_langs": np.full(len(chosen), pair.src_lang),
-        "other": pair.tgt,
-    }
+    return sequence(
+        pair.src,
+        pair.src_lang,
+        chosen=chosen,
+        target=pair.src[chosen],
+        target_langs=np.full(len(chosen), pair.src_lang),
+        other=pair.tgt,
+    )
 
 
 class RecoveryDataset(PairDataset):

@@ -16,7 +16,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from xling.array_types import Float, Int
-from xling.data.packing import Example, pack
+from xling.data.packing import Example, pack, sequence
 from xling.models.network.adversary import Discriminator, losses, reverse_gradient
 from xling.models.network.attention import SequenceRuns
 from xling.models.network.seq2seq import pool
@@ -30,14 +30,8 @@ def example(text: Text) -> Example:
     """Build a sentence as an encoder reads it; its language is what is to be told."""
     tokens = np.concatenate([[BOS], text.tokens])
     lang = np.array([text.lang])
-    return {
-        "tokens": tokens,
-        "positions": np.arange(len(tokens)),
-        "langs": np.full(len(tokens), text.lang),
-        "chosen": np.zeros(1, dtype=np.int64),
-        "target": lang,
-        "target_langs": lang,
-    }
+    first = np.zeros(1, dtype=np.int64)
+    return sequence(tokens, text.lang, chosen=first, target=lang, target_langs=lang)
 
 
 class SentenceDataset(TextDataset):

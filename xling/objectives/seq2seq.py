@@ -20,7 +20,7 @@ from xling.core.errors import UserError
 from xling.core.languages import split_pair
 from xling.core.sampling import alpha_shares
 from xling.data import mixer
-from xling.data.packing import Example, pack_seq2seq
+from xling.data.packing import Example, pack_seq2seq, sequence
 from xling.data.symbols import Symbols
 from xling.objectives.base import EOS, Loss, Objective
 from xling.objectives.base_settings import TextConfig as TextConfig
@@ -71,15 +71,14 @@ def example(
     tokens, prompt = symbols.with_lang(source, src_lang), symbols.prompt(tgt_lang)
     end = [symbols.end(tgt_lang)] if symbols.documents else []
     target = np.concatenate([prompt[1:], target, end]).astype(target.dtype)
-    return {
-        "tokens": tokens,
-        "positions": np.arange(len(tokens)),
-        "langs": np.full(len(tokens), src_lang),
-        "prev_tokens": np.concatenate([prompt[:1], target[:-1]]),
-        "prev_positions": start + np.arange(len(target)),
-        "prev_langs": np.full(len(target), tgt_lang),
-        "target": target,
-    }
+    return sequence(
+        tokens,
+        src_lang,
+        prev_tokens=np.concatenate([prompt[:1], target[:-1]]),
+        prev_positions=start + np.arange(len(target)),
+        prev_langs=np.full(len(target), tgt_lang),
+        target=target,
+    )
 
 
 class TextDataset(DrawnDataset):

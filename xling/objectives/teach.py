@@ -30,7 +30,7 @@ from torch import Tensor, nn
 
 from xling.array_types import Bool, Float, Int
 from xling.core import languages
-from xling.data.packing import Example, pack
+from xling.data.packing import Example, pack, sequence
 from xling.models.files import model_weights
 from xling.models.network.encoder import EncoderModel
 from xling.objectives.base import BOS, EOS, FIRST_PIECE, Loss, Objective, ObjectiveDataset, objective
@@ -207,14 +207,7 @@ def _sequence(
 ) -> Example:
     """Return a sequence to pack; its ``chosen`` tokens are those of words, with the words' numbers as ``target``."""
     chosen = np.flatnonzero(words >= 0)
-    return {
-        "id": np.array([row]),
-        "tokens": tokens,
-        "positions": np.arange(len(tokens)),
-        "langs": np.full(len(tokens), lang),
-        "chosen": chosen,
-        "target": words[chosen] + first,
-    }
+    return sequence(tokens, lang, id=np.array([row]), chosen=chosen, target=words[chosen] + first)
 
 
 @objective("teach")

@@ -17,7 +17,7 @@ from xling.array_types import Float32
 from xling.core.errors import UserError, unknown
 from xling.core.output import manifest
 from xling.core.output.command_result import tell
-from xling.data.packing import pack
+from xling.data.packing import pack, sequence
 from xling.models.files import model_weights
 from xling.models.files.model_folder import TASK, TASK_FILE
 from xling.models.generate.settings import Search
@@ -28,7 +28,7 @@ from xling.static.encoder_files import is_static_encoder
 from xling.text import vocab
 from xling.transfer import tune
 from xling.transfer.checks import check_random_control
-from xling.transfer.encode import BOS, EOS, LabelledRow, encode_pieces, unlabelled_example
+from xling.transfer.encode import BOS, EOS, LabelledRow, encode_pieces
 from xling.transfer.generation.decoder_system import TextGenerator, search_settings
 from xling.transfer.generation.text_to_text import TextToText, as_texts
 from xling.transfer.likelihood import MaskedLM
@@ -307,7 +307,7 @@ def each_states(
 ) -> Iterator[tuple[int, Float32[torch.Tensor, "_ dim"]]]:
     """Yield the number of each sequence and its states after a layer, float32 (length, D), as batches give them."""
     for batch in tune.batches_by_tokens([len(each) for each in sequences], BATCH_TOKENS):
-        sample = pack([unlabelled_example(i, sequences[i], lang) for i in batch])
+        sample = pack([sequence(sequences[i], lang, id=np.array([i])) for i in batch])
         hidden = model.encoder(**sample["net_input"], layer=None if layer == -1 else layer).float()
         lengths = sequence_lengths(sample["net_input"]["runs"])
         yield from zip(sample["id"].tolist(), hidden.split(lengths), strict=True)

@@ -153,16 +153,6 @@ def has_probabilities(row: LabelledRow) -> bool:
     return PROBABILITIES_FIELD in row.fields
 
 
-def unlabelled_example(index: int, tokens: Sequence[int] | Int[np.ndarray, " length"], lang: int) -> Example:
-    """Return a sequence that `xling.data.packing.pack` reads."""
-    return {
-        "id": np.array([index]),
-        "tokens": np.array(tokens),
-        "positions": np.arange(len(tokens)),
-        "langs": np.full(len(tokens), lang),
-    }
-
-
 def make_example(tokens: list[int], chosen: list[int], target: list[int]) -> Example:
     """Build the arrays of one sequence: tokens, positions, chosen tokens and their targets."""
     return {

@@ -15,10 +15,10 @@ import torch
 from xling.array_types import Float64
 from xling.core.errors import UserError
 from xling.core.progress import Progress
-from xling.data.packing import pack
+from xling.data.packing import pack, sequence
 from xling.models.files import model_weights
 from xling.text import vocab
-from xling.transfer.encode import BOS, EOS, LabelledRow, encode_pieces, unlabelled_example
+from xling.transfer.encode import BOS, EOS, LabelledRow, encode_pieces
 from xling.transfer.tune import batches_by_tokens
 
 BATCH_TOKENS = 8192
@@ -88,7 +88,7 @@ class MaskedLM:
                     tokens = np.array(sequences[i])
                     masked = {"chosen": np.array([place]), "target": tokens[[place]]}
                     tokens[place] = self.mask_id
-                    examples.append(unlabelled_example(number, tokens, lang_index) | masked)
+                    examples.append(sequence(tokens, lang_index, id=np.array([number])) | masked)
                 sample = pack(examples)
                 hidden = self.model.encoder(**sample["net_input"])
                 _, losses = self.model.lm_head.loss(hidden[sample["chosen"]], sample["target"])

@@ -20,30 +20,30 @@ Passes = Callable[[int], Sequence[Batch]]
 """Number of a pass over the rows of a task -> its batches."""
 
 
-def learning_rate(cfg: TuneConfig, step: int, total: int) -> float:
-    """Return the rate of an update, from 0, of ``total``: linear warm-up, linear decay to 0."""
-    warmup = max(1, int(cfg.warmup * total))
-    return cfg.lr * min((step + 1) / warmup, max(0, total - step) / max(1, total - warmup))
+def learning_rate(lr: float, warmup_share: float, step: int, total: int) -> float:
+    """Return the rate of an update, from 0, of ``total``: linear warm-up to ``lr``, linear decay to 0."""
+    warmup = max(1, int(warmup_share * total))
+    return lr * min((step + 1) / warmup, max(0, total - step) / max(1, total - warmup))
 
 
 def epoch_batches(units: Sequence[list[Example]], cfg: TuneConfig, epoch: int) -> Iterator[list[Example]]:
-    """Yield the batches of one epoch.
-
-    Shuffled, then sorted by length within a hundred batches, then shuffled again.
-    """
+    """Yield the batches of one epoch, each of rows of similar length."""
+    lengths = [sum(len(example["tokens"]) for example in unit) for unit in units]
     generator = rng(cfg.seed, "tune", epoch)
-    order = generator.permutation(len(units))
-    lengths = np.array([sum(len(example["tokens"]) for example in units[i]) for i in order])
-    pool = 100 * cfg.batch_rows
-    chunks = [
-        order[start : start + pool][np.argsort(lengths[start : start + pool], kind="stable")]
-        for start in range(0, len(order), pool)
-    ]
-    batches = [
-        chunk[i : i + cfg.batch_rows] for chunk in chunks for i in range(0, len(chunk), cfg.batch_rows)
-    ]
+    for batch in batches_by_length(lengths, cfg.batch_rows, 100 * cfg.batch_rows, generator):
+        yield [example for i in batch for example in units[i]]
+
+
+def batches_by_length(
+    lengths: Sequence[int], batch_rows: int, pool_rows: int, generator: np.random.Generator
+) -> Iterator[list[int]]:
+    """Yield the rows of each batch: all shuffled, sorted by length within a pool, cut, the batches shuffled."""
+    order, length_of = generator.permutation(len(lengths)), np.array(lengths)
+    pools = [order[start : start + pool_rows] for start in range(0, len(order), pool_rows)]
+    pools = [pool[np.argsort(length_of[pool], kind="stable")] for pool in pools]
+    batches = [pool[i : i + batch_rows] for pool in pools for i in range(0, len(pool), batch_rows)]
     for index in generator.permutation(len(batches)):
-        yield [example for i in batches[index] for example in units[i]]
+        yield batches[index].tolist()
 
 
 def batches_of_each(sizes: Sequence[int], batch_rows: int, alpha: float) -> list[int]:

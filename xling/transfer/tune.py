@@ -25,6 +25,7 @@ from xling.models.files.model_folder import TASK, TASK_FILE
 from xling.models.network.encoder import Encoder, EncoderConfig, working_dtype
 from xling.models.network.transformers_wrapper import SETTINGS_KEY, TransformersEncoder
 from xling.models.optim.adamw import NotFiniteError
+from xling.models.shape import GONE
 from xling.text import vocab
 from xling.transfer import regime
 from xling.transfer.adversary import Adversary
@@ -300,7 +301,7 @@ def _train(training: _Training) -> list[list[TunedModel]]:
                 if step < updates_to_skip:
                     continue
                 training.optimizer.optimizer.set_lr(
-                    learning_rate(cfg, epoch * per_epoch + step, per_epoch * cfg.epochs)
+                    learning_rate(cfg.lr, cfg.warmup, epoch * per_epoch + step, per_epoch * cfg.epochs)
                 )
                 training.optimizer.unfreeze(epoch + step / per_epoch)
                 loss = _make_update(training, training.parts[task].tuned.model, batch)
@@ -396,7 +397,8 @@ def load_tuned(directory: Path, lang: str = "", head: str = "") -> TunedModel:
     path = directory / TASK_FILE
     state = model_weights.read_published(path, TASK)
     own = model_folder.choose_head(state, directory, head)
-    shape = from_dict(EncoderConfig, {k: str(v) for k, v in state["shape"].items()}, str(path))
+    settings = {k: str(v) for k, v in state["shape"].items() if k not in GONE}
+    shape = from_dict(EncoderConfig, settings, str(path))
     langs = state["langs"]
     vocab_size = state["weights"]["encoder.tokens.weight"].shape[0]
     encoder: Any = (

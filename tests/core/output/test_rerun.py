@@ -164,6 +164,13 @@ def test_a_setting_that_a_newer_version_added_counts_with_its_default() -> None:
     assert differences((old, {}), (new, {}), cfg) == ["dictionaries=, now en-sw:x.tsv"]
 
 
+def test_a_setting_that_is_no_more_counts_only_if_it_changed_the_output() -> None:
+    cfg, new = settings(), {"data": "data", "updates": 2}
+    assert differences(({**new, "model": {"compile": False}}, {}), (new, {}), cfg) == []
+    other = {**new, "model": {"compile": True}}
+    assert differences((other, {}), (new, {}), cfg) == ["model.compile=True, now False"]
+
+
 def test_the_command_says_what_differs_and_overwrites_when_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import stat
 from pathlib import Path
 
 import kenlm
@@ -37,7 +36,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def lm(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("lm") / "sw"
-    made = run(LmConfig("sw", (str(text),), str(out), pieces=300, order=3, estimator="builtin"))
+    made = run(LmConfig("sw", (str(text),), str(out), pieces=300, order=3))
     assert made.counts["documents"] == 200
     assert sorted(p.name for p in out.iterdir()) == ["lm.arpa", "manifest.json", "spm.model"]
     return out
@@ -81,7 +80,7 @@ def test_a_word_is_encoded_without_its_neighbours(lm: Path, monkeypatch: pytest.
 
 
 def test_training_again_gives_the_same_bytes(lm: Path, text: Path, tmp_path: Path) -> None:
-    run(LmConfig("sw", (str(text),), str(tmp_path / "lm"), pieces=300, order=3, estimator="builtin"))
+    run(LmConfig("sw", (str(text),), str(tmp_path / "lm"), pieces=300, order=3))
     for name in ("lm.arpa", "spm.model"):
         assert (tmp_path / "lm" / name).read_bytes() == (lm / name).read_bytes()
 
@@ -164,25 +163,6 @@ def test_a_broken_model_is_named(lm: Path, tmp_path: Path) -> None:
     (tmp_path / "lm.arpa").write_text("no arpa")
     with pytest.raises(UserError, match="KenLM cannot read"):
         LanguageModel(tmp_path)
-
-
-def test_lmplz_is_used_when_found(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in that records its arguments: the real one is compared in test_lm_lmplz.py."""
-    tool = tmp_path / "bin" / "lmplz"
-    tool.parent.mkdir()
-    tool.write_text(
-        '#!/bin/sh\necho "$@" > "$0.args"\nwhile [ "$1" != --arpa ]; do shift; done\necho made > "$2"\n'
-    )
-    tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("PATH", f"{tool.parent}:/usr/bin:/bin")
-    run(LmConfig("sw", (str(text),), str(tmp_path / "lm"), pieces=300, order=4))
-    assert (tmp_path / "lm" / "lm.arpa").read_text() == "made\n"
-    arguments = Path(f"{tool}.args").read_text()
-    assert "-o 4 " in arguments
-    assert "--prune 0 0 0 1 --text" in arguments
-    tool.write_text("#!/bin/sh\necho out of disk >&2\nexit 1\n")
-    with pytest.raises(UserError, match="lmplz failed: out of disk"):
-        run(LmConfig("sw", (str(text),), str(tmp_path / "lm2"), pieces=300))
 
 
 def test_forgetting_words_changes_nothing(lm: Path, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:

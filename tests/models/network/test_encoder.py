@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from argparse import Namespace
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,10 +14,8 @@ import torch.nn.functional as F
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from tests.objectives import waits
 from xling.data.packing import pack, runs_of
 from xling.models.network import attention
-from xling.models.network import encoder as encoder_module
 from xling.models.network.attention import Attention, attend, is_unpadded
 from xling.models.network.encoder import EncoderConfig, EncoderModel, num_parameters, working_dtype
 
@@ -289,86 +286,6 @@ def test_checkpointed_activations_give_the_same_gradients_from_less_memory() -> 
     assert len(plain) == len(again) > 70
     assert all(torch.equal(a, b) for a, b in zip(plain, again, strict=True))
     assert little < much / 4
-
-
-MODERN = {
-    "pre_norm": True, "first_norm": False, "positions": "rope", "attention": "local:4/global:2", "ffn": "geglu",
-}  # fmt: skip
-
-
-@pytest.fixture
-def tracer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Counters of torch's compiler, which traces and differentiates as for C++ and leaves that out: it takes long."""
-    from torch._dynamo.utils import counters
-
-    monkeypatch.setattr(encoder_module, "COMPILE_BACKEND", "aot_eager")
-    encoder_module.compile_function.cache_clear()
-    torch._dynamo.reset()
-    counters.clear()
-    yield counters
-    encoder_module.compile_function.cache_clear()
-    torch._dynamo.reset()  # graphs hold their layers
-
-
-def pair_of(**settings: Any) -> tuple[EncoderModel, EncoderModel]:
-    """A model, and one with its weights that is compiled."""
-    shape = {"layers": 2, "dim": 32, "heads": 2, "ffn_dim": 64, "dropout": 0.0}
-    cfg = EncoderConfig(**(shape | settings))
-    torch.manual_seed(1)
-    model, compiled = EncoderModel(cfg, 50), EncoderModel(dataclasses.replace(cfg, compile=True), 50)
-    compiled.load_state_dict(model.state_dict())
-    return model, compiled
-
-
-def same_gradients(model: EncoderModel, compiled: EncoderModel, batch: dict[str, Any]) -> None:
-    wanted, made = gradients(model, batch)[0], gradients(compiled, batch)[0]
-    for one, other in zip(wanted, made, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5 * max(1.0, float(one.abs().max())))
-
-
-# torch's own, from its tracer.
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
-@pytest.mark.parametrize(
-    "settings",
-    [{"pre_norm": True, "positions": "relative", "dropout": 0.2, "attention_dropout": 0.1}, MODERN],
-)
-def test_a_whole_layer_compiles_without_a_break_once_for_all_batches(
-    tracer: Any, settings: dict[str, Any]
-) -> None:
-    """A layer that sees all or one with a window; a compiled layer drops what the layer drops."""
-    model, compiled = pair_of(**settings)
-    if settings is MODERN:  # its first layer sees all: the tests below trace that one and compare its numbers
-        compiled.encoder.layers[0].compiled = False
-    for lengths in ([10, 10, 4], [12, 12], [14, 14, 14, 5, 2]):
-        same_gradients(model, compiled, batch_of(lengths))
-    assert not tracer["graph_break"]
-    assert tracer["stats"]["unique_graphs"] == 1, "a layer was compiled anew"
-
-
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
-def test_a_whole_layer_with_flash_attention_is_one_graph(
-    tracer: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On torch's device ``meta``, which stands for a GPU: nothing in a graph depends on how batches are composed."""
-    monkeypatch.setattr(attention, "is_unpadded", lambda query, how: how.sees is None and how.bias is None)
-    _, compiled = pair_of(**MODERN, attention_dropout=0.1)
-    waits.put(compiled)
-    for lengths in ([9, 9, 4], [30], [14, 14, 14, 5, 2], [20, 20, 20]):
-        compiled(**waits.moved(batch_of(lengths))).square().sum().backward()
-    assert not tracer["graph_break"]
-    assert tracer["stats"]["unique_graphs"] == 2, "the first layer, which sees all, and that with a window"
-
-
-# Torch's own, from its tracer and its code generator. They import setuptools: no test may import pip before.
-@pytest.mark.filterwarnings(
-    "ignore:The .grad attribute of a Tensor that is not a leaf", "ignore::DeprecationWarning"
-)
-def test_a_layer_compiled_to_code_of_the_processor_computes_the_same() -> None:
-    encoder_module.compile_function.cache_clear()
-    torch._dynamo.reset()
-    model, compiled = pair_of(layers=1, positions="rope", ffn="geglu")
-    for lengths in ([9, 9, 4], [14, 14]):
-        same_gradients(model, compiled, batch_of(lengths))
 
 
 def reference_flash(

@@ -18,7 +18,6 @@ from xling.data.packing import pack_seq2seq
 from xling.data.symbols import Symbols
 from xling.models.files import model_weights
 from xling.models.files.model_folder import SEQ2SEQ
-from xling.models.network import encoder
 from xling.models.network.encoder import EncoderConfig, EncoderModel
 from xling.models.network.loss import linear_cross_entropy
 from xling.models.network.seq2seq import Seq2SeqConfig, Seq2SeqModel, initialise_decoder, pool
@@ -291,26 +290,3 @@ def test_a_decoder_keeps_the_input_of_its_layers_only(name: str) -> None:
     assert len(plain) == len(again) > 50
     assert all(torch.equal(a, b) for a, b in zip(plain, again, strict=True))
     assert little < much / 2, "the encoder's layers keep theirs here"
-
-
-# torch's own, from its tracer.
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
-@pytest.mark.parametrize("name", ["post", "pre", "t5"])
-def test_a_whole_decoder_layer_compiles_without_a_break_once_for_all_batches(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    from torch._dynamo.utils import counters
-
-    monkeypatch.setattr(encoder, "COMPILE_BACKEND", "aot_eager")
-    encoder.compile_function.cache_clear()
-    torch._dynamo.reset()
-    counters.clear()
-    model, compiled = made(name, dropout=0.0), made(name, dropout=0.0, compile=True)
-    compiled.load_state_dict(model.state_dict())
-    for lengths in (((9, 4), (9, 4), (4, 7)), ((20, 5), (20, 5)), ((7, 3), (6, 2), (6, 2)), ((8, 4),) * 3):
-        examples = pairs(*lengths)
-        for one, other in zip(gradients(model, examples)[0], gradients(compiled, examples)[0], strict=True):
-            torch.testing.assert_close(one, other)
-    assert not counters["graph_break"]
-    assert counters["stats"]["unique_graphs"] == 2, "a layer of either side was compiled anew"
-    encoder.compile_function.cache_clear()

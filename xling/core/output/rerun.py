@@ -18,6 +18,9 @@ NO_EFFECT = "no_effect"
 NO_EFFECT_METADATA = {NO_EFFECT: True}
 """Field metadata for a setting that does not change the output, for example how often a log is written."""
 
+GONE: Mapping[str, Any] = {"model.compile": False, "estimator": "auto"}
+"""Settings of earlier versions that are no more -> the value with which they made what is made today."""
+
 _MISSING = object()
 
 
@@ -52,7 +55,8 @@ def differences(
     ignored = set(_keys_without_effect(cfg))
     changed = []
     for key in dict.fromkeys((*old, *new)):
-        old_value, new_value = old.get(key, defaults.get(key, _MISSING)), new.get(key, _MISSING)
+        old_value = old.get(key, defaults.get(key, _MISSING))
+        new_value = new.get(key, GONE.get(key, _MISSING))
         if key == "out" or key in ignored or old_value == new_value:
             continue
         if _replace_paths(old_value, finished[1]) != _replace_paths(new_value, digest_by_path):

@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from xling.array_types import Bool, Float, Int
-from xling.data.packing import Example, pack
+from xling.data.packing import Example, pack, sequence
 from xling.data.symbols import Symbols
 from xling.models.generate.settings import Search
 from xling.models.network.attention import SequenceRuns
@@ -136,12 +136,7 @@ def generate_all(
 def source_example(pieces: Int[np.ndarray, " length"], lang: int, number: int, symbols: Symbols) -> Example:
     """Build a source as the encoder reads it: ``x </s> [lang]``, ``[lang] x </s>`` or ``x </s>``."""
     tokens = symbols.with_lang(np.append(pieces, EOS).astype(np.int64), lang)
-    return {
-        "id": np.array([number]),
-        "tokens": tokens,
-        "positions": np.arange(len(tokens)),
-        "langs": np.full(len(tokens), lang),
-    }
+    return sequence(tokens, lang, id=np.array([number]))
 
 
 class _LayerCache:

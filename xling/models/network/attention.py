@@ -14,14 +14,8 @@ from torch import Tensor
 
 from xling.array_types import Bool, Float, Int, Int32
 from xling.models.network import local_attention
-from xling.models.network.blocks import BlockLayout, SingleBlockLayout, group_into_blocks, sequence_lengths
+from xling.models.network.blocks import BlockLayout, group_into_blocks, sequence_lengths
 from xling.models.network.dropout import dropout
-from xling.models.network.flexible_attention import (
-    PackedDocuments,
-    attend_flex,
-    describe_documents,
-    is_supported,
-)
 from xling.models.network.rope import Rotation
 
 SequenceRuns = Sequence[tuple[int, int]]
@@ -89,38 +83,6 @@ class Attention:
         plan: _BlockPlan = self._made["plan"]
         return plan
 
-    def for_compiled(self, x: Float[Tensor, "tokens dim"], width: int) -> CompiledAttention:
-        """Return which tokens attend to which for compiled code, in tensors and numbers that may differ by batch.
-
-        Returns:
-            For flash attention the starts of the sequences, for FlexAttention (biases on a GPU) its blocks; else one
-            dense block, however much it is padded, since every other number of blocks would be compiled again.
-        """
-        device = x.device
-        if is_unpadded(x.new_empty(0, 1, width), self):
-            return SequenceStarts(*self.starts(device), self.longest, self.longest_key)
-        if self.bias is not None and is_supported(x, width, self.drop):
-            if "documents" not in self._made:
-                starts, has_marks = self.starts(device)[0], self.sees is not None
-                self._made["documents"] = describe_documents(starts, len(x), self.causal, has_marks)
-            # In float32, since its gradients are added up by atomic operations. A copy, since compiled code of torch
-            # 2.13 gives no gradients to a piece that `chunk` returned.
-            bias = self.bias.float().clone()
-            ids, positions, tiles = self._made["documents"]
-            return PackedDocuments(ids, positions, tiles, bias, self.sees, self.shows)
-        if "block" not in self._made:
-            sides = [sequence_lengths(runs) for runs in (self.runs, self.keys or self.runs)]
-            rows, columns = (BlockLayout([lengths], device) for lengths in sides)
-            (mask,) = self._block_masks(rows, columns)
-            if mask is None and not self.causal:
-                mask = torch.ones(len(sides[1]), 1, 1, self.longest_key, dtype=torch.bool, device=device)
-            # A view, or None where there is no padding, would be compiled again.
-            self._made["block"] = DenseBlock(
-                rows.single_block(), columns.single_block(), None if mask is None else mask.clone()
-            )
-        block: DenseBlock = self._made["block"]
-        return block if self.bias is None else block._replace(mask=self.masked_bias(block.mask, self.longest))
-
     def _block_masks(self, rows: BlockLayout, columns: BlockLayout) -> list[Tensor | None]:
         # Positions after a row are masked anyway, including padding.
         real_places = columns.is_real if not self.causal else [None] * len(columns.is_real)
@@ -185,27 +147,6 @@ class _BlockPlan(NamedTuple):
     masks: list[Tensor | None]
 
 
-class SequenceStarts(NamedTuple):
-    """Starts of sequences, for flash attention: see `Attention.starts` and `Attention.longest`."""
-
-    queries: Int32[Tensor, " borders"]
-    keys: Int32[Tensor, " borders"]
-    longest: int
-    longest_key: int
-
-
-class DenseBlock(NamedTuple):
-    """All sequences in one dense block; the mask is bool (True where visible), or added to the scores."""
-
-    queries: SingleBlockLayout
-    keys: SingleBlockLayout
-    mask: Bool[Tensor, " ..."] | Float[Tensor, " ..."] | None
-
-
-CompiledAttention = SequenceStarts | DenseBlock | PackedDocuments
-"""Which tokens attend to which, for compiled code."""
-
-
 def sequence_offsets(runs: SequenceRuns, device: torch.device) -> Int32[Tensor, " borders"]:
     """Return the offsets of packed sequences, int32 (sequences + 1,)."""
     lengths = np.repeat([length for _, length in runs], [count for count, _ in runs])
@@ -261,42 +202,6 @@ def attend(
         for q, k, v, mask in zip(*dense, masks, strict=True)
     ]
     return plan.queries.to_packed([block.transpose(1, 2) for block in outputs])
-
-
-def attend_compiled(
-    query: Float[Tensor, "tokens heads head_dim"],
-    key: Float[Tensor, "keys heads head_dim"],
-    value: Float[Tensor, "keys heads head_dim"],
-    compiled: CompiledAttention,
-    drop_causal_window: tuple[float, bool, int],
-) -> Float[Tensor, " tokens heads*head_dim"]:
-    """Compute `attend` without a step that a compiler could not follow or would have to compile for each batch.
-
-    Args:
-        query, key, value: as for `attend`.
-        compiled: what `Attention.for_compiled` returned.
-        drop_causal_window: `Attention.drop`, ``causal`` and ``window``.
-
-    Returns:
-        (N, H * C).
-    """
-    drop, causal, window = drop_causal_window
-    if isinstance(compiled, SequenceStarts):
-        return _flash_attention(query, key, value, *compiled, drop, causal, window=window).flatten(1)
-    if isinstance(compiled, PackedDocuments):
-        return attend_flex(query, key, value, compiled, causal)
-    q, k, v = (
-        one.to_block(x)
-        for one, x in ((compiled.queries, query), (compiled.keys, key), (compiled.keys, value))
-    )
-    if window and local_attention.saves_scores(q.shape[1], window):
-        pieces = local_attention.divide_into_blocks(q, k, v, window)
-        attended = attend_dense(*pieces, mask=compiled.mask, drop=drop).transpose(1, 2)
-        return compiled.queries.to_packed(attended.reshape(len(q), -1, *q.shape[2:])[:, : q.shape[1]])
-    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-    # The mask of a window, or with biases, leaves out what comes later.
-    past_only = causal and not window and (compiled.mask is None or compiled.mask.dtype == torch.bool)
-    return compiled.queries.to_packed(attend_dense(q, k, v, compiled.mask, drop, past_only).transpose(1, 2))
 
 
 def _attend_in_window(

@@ -7,7 +7,7 @@ separate block costs about as much as `MAX_WASTED_SCORES` wasted scores.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -97,36 +97,6 @@ class BlockLayout:
         row_of_place, places, empty = self._row_maps
         packed_rows: Tensor = _MoveRows.apply(stacked, places, row_of_place, empty)  # type: ignore[no-untyped-call]
         return packed_rows
-
-    def single_block(self) -> SingleBlockLayout:
-        """Return how a layout of a single block converts rows, for compiled code."""
-        ((_, longest),) = self.shapes
-        identity = torch.arange(self._num_rows, device=self.device)
-        rows, places = (identity, identity) if self._row_maps is None else self._row_maps[:2]
-        return SingleBlockLayout(
-            longest, rows.clone(), places.clone()
-        )  # views, or one tensor twice, would be compiled again
-
-
-class SingleBlockLayout(NamedTuple):
-    """A `BlockLayout` of one block, in tensors and numbers alone, as compiled code takes them.
-
-    Attributes:
-        longest: places of each sequence.
-        rows, places: row of each place, and place of each row, int64.
-    """
-
-    longest: int
-    rows: Int[Tensor, " places"]
-    places: Int[Tensor, " tokens"]
-
-    def to_block(self, packed: Shaped[Tensor, " tokens *row"]) -> Shaped[Tensor, " _ _ *row"]:
-        """Convert (N, ...) to (sequences, longest, ...)."""
-        return packed.index_select(0, self.rows).unflatten(0, (-1, self.longest))
-
-    def to_packed(self, block: Shaped[Tensor, " _ _ *row"]) -> Shaped[Tensor, "tokens size"]:
-        """Convert (sequences, longest, ...) back to flat packed rows, (N, size of a row)."""
-        return block.flatten(2).flatten(0, 1).index_select(0, self.places)
 
 
 class _MoveRows(torch.autograd.Function):

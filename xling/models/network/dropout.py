@@ -17,7 +17,7 @@ def dropout(x: Float[Tensor, " *shape"], prob: float, training: bool) -> Float[T
     """Zero each element with probability ``prob`` and scale the others by 1 / (1 - prob).
 
     On a CPU the random numbers are 16-bit integers of a generator seeded from torch's, so that torch's seed
-    or restored state still determines everything; ``prob`` is rounded to 1 / 65536. Compiled code draws the same.
+    or restored state still determines everything; ``prob`` is rounded to 1 / 65536.
 
     Source: Srivastava et al. 2014.
     """
@@ -26,9 +26,7 @@ def dropout(x: Float[Tensor, " *shape"], prob: float, training: bool) -> Float[T
         return x
     if x.device.type != "cpu":
         return F.dropout(x, prob)
-    factors: Tensor = (_dropout_factors_operator if torch.compiler.is_compiling() else _dropout_factors)(
-        x.detach(), prob
-    )
+    factors = _dropout_factors(x, prob)
     return x * factors
 
 
@@ -43,14 +41,3 @@ def _dropout_factors(x: Tensor, prob: float) -> Tensor:
     integer_type = _INTEGER_TYPE[x.element_size()]
     scale = torch.tensor(_NUM_LEVELS / (_NUM_LEVELS - threshold), dtype=x.dtype).view(integer_type)
     return is_kept.to(integer_type).mul_(scale).view(x.dtype)
-
-
-# An operator that the compiler calls and does not look into: numpy cannot be compiled.
-_dropout_factors_operator = torch.library.custom_op(
-    "xling::dropout_factors",
-    _dropout_factors,
-    mutates_args=(),
-    schema="(Tensor x, float prob) -> Tensor",
-    tags=[torch.Tag.nondeterministic_seeded],
-)
-_dropout_factors_operator.register_fake(lambda x, prob: torch.empty(x.shape, dtype=x.dtype, device=x.device))

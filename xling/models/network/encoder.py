@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import make_dataclass, replace
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,7 +21,7 @@ from xling.core.precision import has_fast_bfloat16
 from xling.models import parts, windows
 from xling.models.model_setting import ENCODER, Side
 from xling.models.network import adapters
-from xling.models.network.attention import Attention, CompiledAttention, SequenceRuns, attend, attend_compiled
+from xling.models.network.attention import Attention, SequenceRuns, attend
 from xling.models.network.dropout import dropout
 from xling.models.network.loss import linear_cross_entropy
 from xling.models.network.padded import causal_states
@@ -30,7 +30,6 @@ from xling.models.network.rope import Rotation, angle_dtype, rotate, rotation_an
 from xling.models.shape import Shape, plain
 
 PAD = 1
-COMPILE_BACKEND, MAX_GRAPHS = "inductor", 64
 NORM_LAYERS: dict[str, Callable[..., nn.Module]] = {
     "layer": nn.LayerNorm,
     "rms": nn.RMSNorm,
@@ -78,8 +77,8 @@ class Layer(nn.Module):
         assert cfg.ffn in ACTIVATIONS, f"ffn {cfg.ffn!r}: {', '.join(ACTIVATIONS)}"
         self.heads, self.dropout, self.pre_norm = cfg.heads, cfg.dropout, cfg.pre_norm
         self.out_dropout = cfg.dropout if cfg.attention_out_dropout < 0 else cfg.attention_out_dropout
-        self.compiled, self.ffn = cfg.compile, cfg.ffn
-        self.width = width = cfg.head_dim or cfg.dim // cfg.heads
+        self.ffn = cfg.ffn
+        width = cfg.head_dim or cfg.dim // cfg.heads
         inner = cfg.heads * width
         self.qkv = nn.Linear(cfg.dim, 3 * inner, cfg.biases)
         self.out = nn.Linear(inner, cfg.dim, cfg.biases)
@@ -93,15 +92,6 @@ class Layer(nn.Module):
 
     def forward(self, x: Float[Tensor, "tokens dim"], attention: Attention) -> Float[Tensor, "tokens dim"]:
         """Map (N, D) -> (N, D)."""
-        if self.compiled:
-            compiled_attention = attention.for_compiled(x, self.width)
-            return compile_function(run_layer)(
-                self,
-                x,
-                attention.turn,
-                compiled_attention,
-                (attention.drop, attention.causal, attention.window),
-            )
         query, key, value = projections(self, x, attention.turn).unbind(1)
         return after_attention(self, x, attend(query, key, value, attention))
 
@@ -156,31 +146,6 @@ def after_attention(
         change = change + adapter(x + change if layer.pre_norm else layer.ffn_norm(x + change))
     x = x + change
     return x if layer.pre_norm else layer.ffn_norm(x)
-
-
-def run_layer(
-    layer: Layer,
-    x: Float[Tensor, "tokens dim"],
-    rotation: Rotation | None,
-    compiled_attention: CompiledAttention,
-    drop_causal_window: tuple[float, bool, int],
-) -> Float[Tensor, "tokens dim"]:
-    """Map (N, D) -> (N, D) as ``layer`` does; the last two arguments as for `attention.attend_compiled`."""
-    query, key, value = projections(layer, x, rotation).unbind(1)
-    return after_attention(
-        layer, x, attend_compiled(query, key, value, compiled_attention, drop_causal_window)
-    )
-
-
-@cache
-def compile_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function once, in one graph for any sizes.
-
-    Kinds of layers and of batches (first or not, with a window or padding or not, trained or not) have graphs of their
-    own, of which torch allows too few by default.
-    """
-    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MAX_GRAPHS)
-    return torch.compile(function, fullgraph=True, dynamic=True, backend=COMPILE_BACKEND)
 
 
 class Encoder(nn.Module):

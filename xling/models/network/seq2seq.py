@@ -10,7 +10,8 @@ Source: Vaswani et al. 2017; Conneau & Lample 2019, section 3 (both sides from o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +23,7 @@ from xling.array_types import Float, Float32, Int
 from xling.models import parts
 from xling.models.model_setting import DECODER
 from xling.models.network import encoder
-from xling.models.network.attention import Attention, CompiledAttention, SequenceRuns, attend, attend_compiled
+from xling.models.network.attention import Attention, SequenceRuns, attend
 from xling.models.network.dropout import dropout
 from xling.models.network.encoder import (
     EncoderConfig,
@@ -99,18 +100,6 @@ class DecoderLayer(Layer):
             attend_self: maps queries, keys and values (M, 3, H, C) to the attention output over the past, (M, D).
             attend_source: maps queries (M, H, C) to the attention output over the source, (M, D).
         """
-        if (
-            self.compiled
-            and isinstance(attend_self, SelfAttention)
-            and isinstance(attend_source, SourceAttention)
-        ):
-            attentions = attend_self.attention, attend_source.attention
-            compiled_attentions = [how.for_compiled(x, self.width) for how in attentions]
-            drop_causal_windows = [(how.drop, how.causal, how.window) for how in attentions]
-            compiled: Tensor = encoder.compile_function(run_decoder_layer)(
-                self, x, attend_source.memory, *compiled_attentions, *drop_causal_windows
-            )
-            return compiled
         x, query = _after_self_attention(self, x, attend_self(projections(self, x)))
         return _after_cross_attention(self, x, attend_source(query))
 
@@ -137,48 +126,6 @@ def _after_cross_attention(layer: DecoderLayer, x: Tensor, attended: Tensor) -> 
     change = feed_forward(layer, layer.ffn_norm(x) if layer.pre_norm else x)
     x = x + dropout(change, layer.dropout, layer.training)
     return x if layer.pre_norm else layer.ffn_norm(x)
-
-
-class SelfAttention(NamedTuple):
-    """Attention of packed targets over their past."""
-
-    attention: Attention
-
-    def __call__(self, qkv: Float[Tensor, "tokens 3 heads size"]) -> Float[Tensor, "tokens inner"]:
-        """Map queries, keys and values (M, 3, H, C) to the attention output (M, H * C)."""
-        query, key, value = qkv.unbind(1)
-        return attend(query, key, value, self.attention)
-
-
-class SourceAttention(NamedTuple):
-    """Attention of packed targets over the states of packed sources, ``memory`` (N, D)."""
-
-    attention: Attention
-    layer: DecoderLayer
-    memory: Float[Tensor, "sources dim"]
-
-    def __call__(self, query: Float[Tensor, "tokens heads size"]) -> Float[Tensor, "tokens inner"]:
-        """Map queries (M, H, C) to the attention output (M, H * C)."""
-        return attend(query, *self.layer.memory(self.memory), self.attention)
-
-
-def run_decoder_layer(
-    layer: DecoderLayer,
-    x: Float[Tensor, "tokens dim"],
-    memory: Float[Tensor, "sources dim"],
-    self_attention: CompiledAttention,
-    source_attention: CompiledAttention,
-    self_drop_causal_window: tuple[float, bool, int],
-    source_drop_causal_window: tuple[float, bool, int],
-) -> Float[Tensor, "tokens dim"]:
-    """Map (M, D) -> (M, D) as ``layer`` does; see `xling.models.network.attention.attend_compiled`."""
-    query, key, value = projections(layer, x).unbind(1)
-    x, query = _after_self_attention(
-        layer, x, attend_compiled(query, key, value, self_attention, self_drop_causal_window)
-    )
-    return _after_cross_attention(
-        layer, x, attend_compiled(query, *layer.memory(memory), source_attention, source_drop_causal_window)
-    )
 
 
 class Decoder(nn.Module):
@@ -250,12 +197,30 @@ class Decoder(nn.Module):
             assert isinstance(layer, DecoderLayer)
             layer_inputs = (
                 x,
-                SelfAttention(layer_attention),
-                SourceAttention(cross_attention, layer, memory),
+                partial(_attend_self, attention=layer_attention),
+                partial(_attend_source, layer=layer, memory=memory, attention=cross_attention),
             )
             x = checkpoint(layer, *layer_inputs, use_reentrant=False) if recompute else layer(*layer_inputs)
         out: Tensor = self.final_norm(x)
         return out
+
+
+def _attend_self(
+    qkv: Float[Tensor, "tokens 3 heads size"], attention: Attention
+) -> Float[Tensor, "tokens inner"]:
+    """Map queries, keys and values (M, 3, H, C) to the attention output over the past (M, H * C)."""
+    query, key, value = qkv.unbind(1)
+    return attend(query, key, value, attention)
+
+
+def _attend_source(
+    query: Float[Tensor, "tokens heads size"],
+    layer: DecoderLayer,
+    memory: Float[Tensor, "sources dim"],
+    attention: Attention,
+) -> Float[Tensor, "tokens inner"]:
+    """Map queries (M, H, C) to the attention output over the states of the sources (M, H * C)."""
+    return attend(query, *layer.memory(memory), attention)
 
 
 @register_model("xling_seq2seq", dataclass=Seq2SeqConfig)

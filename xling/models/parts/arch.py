@@ -34,7 +34,6 @@ class Arch(Part):
             raise UserError(f"model.arch={value} with model.dim={cfg.dim}", "an even width")
         for name, wanted in (
             ("positions", "learnt"), ("attention", "global"), ("pre_norm", False), ("lang_adapter", 0),
-            ("compile", False),
         ):  # fmt: skip
             if (given := getattr(cfg, name)) != wanted:
                 raise UserError(f"model.arch={value} with model.{name}={given}", f"model.{name}={wanted}")

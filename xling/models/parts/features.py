@@ -6,7 +6,6 @@ Source: Edunov et al. 2019, see `xling.models.network.frozen`.
 from typing import Any, ClassVar
 
 from xling.core.commands.stage_type import load
-from xling.core.errors import UserError
 from xling.models.model_setting import DECODER, setting
 from xling.models.parts import PARTS, Part
 
@@ -19,11 +18,6 @@ class Features(Part):
     is_frozen = True
     name: ClassVar[str] = "features"
     read: ClassVar[str] = "xling.models.network.frozen:read_features"
-
-    def check(self, cfg: Any, value: str) -> None:
-        """Refuse compiled layers, which do not see the frozen encoder."""
-        if cfg.compile:
-            raise UserError(f"model.{self.name}={value} with model.compile=true", "model.compile=false")
 
     def connect(self, model: Any, value: str) -> None:
         """Load the frozen encoder and connect it with the layers."""

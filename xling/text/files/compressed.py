@@ -33,7 +33,7 @@ _MAGIC: dict[bytes, str] = {
     # Frames to be skipped, which parallel and seekable compressors write first.
     **{bytes([0x50 + number]) + b"\x2a\x4d\x18": "zstd" for number in range(16)},
 }
-_KIND_OF_SUFFIX = {".gz": "gzip", ".xz": "xz", ".zst": "zstd", ".bz2": "bzip2"}
+KIND_OF_SUFFIX = {".gz": "gzip", ".xz": "xz", ".zst": "zstd", ".bz2": "bzip2"}
 _MEMBER_SIGNATURES = {
     "gzip": re.compile(rb"\x1f\x8b\x08[\x00-\x1f]"),
     "xz": re.compile(rb"\xfd7zXZ\x00"),
@@ -125,7 +125,7 @@ def _find_kind(raw: BinaryIO, path: Path) -> tuple[str, int]:
     If the head is damaged, use the file name.
     """
     kind = detect_compression(raw.read(6))
-    kind_by_name = _KIND_OF_SUFFIX.get(path.suffix, "")
+    kind_by_name = KIND_OF_SUFFIX.get(path.suffix, "")
     start = -1 if kind or not kind_by_name else _Members(raw, kind_by_name, 0).next_member(0, CHUNK_BYTES)
     raw.seek(0)
     return (kind, 0) if start < 0 else (kind_by_name, start)

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from xling.text.files.compressed import KIND_OF_SUFFIX
+
 
 def matching_files(pattern: str) -> list[Path]:
     """Return the files that ``pattern`` names, sorted.
@@ -21,3 +23,10 @@ def matching_files(pattern: str) -> list[Path]:
     return sorted(
         each for each in matches if each.is_file() and (shows_hidden or not each.name.startswith("."))
     )
+
+
+def plain_name(name: str) -> str:
+    """Return a file's name without its ending of compression."""
+    for ending in KIND_OF_SUFFIX:
+        name = name.removesuffix(ending)
+    return name

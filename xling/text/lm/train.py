@@ -1,16 +1,13 @@
 """Training of an n-gram language model for any language from clean text: ``xling corpus lm``.
 
 SentencePiece (Kudo and Richardson 2018) learns the pieces. The probabilities are modified Kneser-Ney
-estimates: by lmplz if it is installed, else by `xling.text.lm.kneser_ney`, which gives the same model.
+estimates of `xling.text.lm.kneser_ney`, those of KenLM's lmplz.
 """
 
 import io
-import shutil
-import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -46,7 +43,6 @@ class LmConfig:
         max_chars: text to read, in characters; this bounds memory, at some 45 bytes per character.
         prune: remove n-grams of orders 1, 2, ... with at most this count; the last value holds for higher
             orders.
-        estimator: ``lmplz``, ``builtin``, or ``auto``: lmplz if it is installed.
         seed: seed of SentencePiece's sampling of lines.
     """
 
@@ -58,11 +54,10 @@ class LmConfig:
     coverage: float = 0.9998
     max_chars: int = 50_000_000
     prune: tuple[int, ...] = (0, 0, 0, 1, 1)
-    estimator: Literal["auto", "builtin", "lmplz"] = "auto"
     seed: int = 1
 
     def __post_init__(self) -> None:
-        """Reject an order, a pruning or an estimator that cannot work.
+        """Reject an order or a pruning that cannot work.
 
         Raises:
             UserError: a value out of range.
@@ -75,8 +70,6 @@ class LmConfig:
                 "numbers that never fall, the first of them 0",
                 "for example prune=0,0,1",
             )
-        if self.estimator == "lmplz" and not shutil.which("lmplz"):
-            raise UserError("lmplz is not on PATH", fix="install KenLM, or leave estimator=auto")
 
 
 def run(cfg: LmConfig) -> manifest.Manifest:
@@ -118,17 +111,13 @@ def train_language_model(texts: Iterable[str], out: Path, cfg: LmConfig) -> dict
     with pieces_path.open("wb") as handle:
         for line in _read_lines(text_path):
             handle.write(piece_cache.encode(line) + b"\n")
-    counts = {"documents": num_docs, "chars": num_chars}
-    if cfg.estimator != "builtin" and shutil.which("lmplz"):
-        _run_lmplz(pieces_path, out, cfg)
-    else:
-        counts |= train_builtin(_read_lines(pieces_path), out / ARPA_FILE, cfg.order, cfg.prune)
+    counts = train_ngrams(_read_lines(pieces_path), out / ARPA_FILE, cfg.order, cfg.prune)
     text_path.unlink()
     pieces_path.unlink()
-    return counts
+    return {"documents": num_docs, "chars": num_chars, **counts}
 
 
-def train_builtin(lines: Iterable[str], out: Path, order: int, prune: tuple[int, ...] = ()) -> dict[str, int]:
+def train_ngrams(lines: Iterable[str], out: Path, order: int, prune: tuple[int, ...] = ()) -> dict[str, int]:
     """Write an ARPA file of tokenised lines and return counts; see `LmConfig` for ``order`` and ``prune``."""
     vocabulary, tokens = read_tokens(lines)
     orders = count_ngrams(tokens, len(vocabulary), order)
@@ -196,28 +185,6 @@ def _train_pieces(text: Path, out: Path, cfg: LmConfig) -> None:
             f"SentencePiece cannot learn pieces: {' '.join(str(error).split())}", fix="give more text"
         ) from None
     (out / SPM_FILE).write_bytes(model.getvalue())
-
-
-def _run_lmplz(pieces: Path, out: Path, cfg: LmConfig) -> None:
-    prune = [str(cfg.prune[min(n, len(cfg.prune) - 1)]) for n in range(cfg.order)] if cfg.prune else ["0"]
-    command = [
-        "lmplz",
-        "-o",
-        str(cfg.order),
-        "-S",
-        "1G",
-        "-T",
-        str(out),
-        "--discount_fallback",
-        "0.5",
-        "1",
-        "1.5",
-    ]
-    command += ["--prune", *prune, "--text", str(pieces), "--arpa", str(out / ARPA_FILE)]
-    completed = subprocess.run(command, capture_output=True, text=True)
-    if completed.returncode:
-        last_line = (completed.stderr.strip().splitlines() or ["no message"])[-1]
-        raise UserError(f"lmplz failed: {last_line}", fix="set estimator=builtin")
 
 
 _LOG10_OF_ZERO = -99.0

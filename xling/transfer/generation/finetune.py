@@ -10,7 +10,7 @@ Source: Chi et al. 2020 (XNLG), sections 3.3 and 4.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from xling.text import vocab
 from xling.training import trackers
 from xling.training.assemble import freeze
 from xling.transfer.plans import read_rows
+from xling.transfer.schedule import batches_by_length, learning_rate
 from xling.transfer.settings import FitConfig, FrozenSide, GenerateConfig
 from xling.transfer.translation.supervised import bleu_and_chrf
 from xling.transfer.translation.translate import Translator
@@ -125,15 +126,16 @@ def fine_tune(
     optimizer = XlingAdamW(AdamWConfig(lr=[cfg.lr], weight_decay=cfg.weight_decay), trained_parameters)
     updates_per_epoch = -(-len(examples) // cfg.batch_rows)
     num_updates = updates_per_epoch * cfg.epochs
+    lengths = [len(each["tokens"]) for each in examples]
     batches = (
-        b for epoch in range(cfg.epochs) for b in _epoch_batches(examples, cfg.batch_rows, seed, epoch)
+        [examples[i] for i in batch]
+        for epoch in range(cfg.epochs)
+        for batch in batches_by_length(lengths, cfg.batch_rows, len(lengths), rng(seed, "generate", epoch))
     )
-    warmup = max(1, int(cfg.warmup * num_updates))
     device = model.encoder.tokens.weight.device
     with Progress(title, num_updates, "updates") as progress:
         for step, batch in enumerate(batches):
-            decay_factor = (num_updates - step) / max(1, num_updates - warmup)
-            optimizer.set_lr(cfg.lr * min((step + 1) / warmup, decay_factor))
+            optimizer.set_lr(learning_rate(cfg.lr, cfg.warmup, step, num_updates))
             optimizer.zero_grad()
             loss = sequence_loss(model, to_device(pack_seq2seq(batch), device), cfg.label_smoothing)
             loss.total.backward()
@@ -186,16 +188,3 @@ def make_example(
     ids = [np.array([*part, EOS]) for part in (source, translator.truncated_pieces(target))]
     code = translator.lang_index(lang)
     return example(ids[0], ids[1], code, code, translator.symbols) | {"id": np.array([0])}
-
-
-def _epoch_batches(
-    examples: Sequence[Example], batch_rows: int, seed: int, epoch: int
-) -> Iterator[list[Example]]:
-    """Yield batches of rows of similar length in random order."""
-    generator = rng(seed, "generate", epoch)
-    order = generator.permutation(len(examples))
-    lengths = np.array([len(examples[i]["tokens"]) for i in order])
-    order = order[np.argsort(lengths, kind="stable")]
-    batches = [order[start : start + batch_rows] for start in range(0, len(order), batch_rows)]
-    for number in generator.permutation(len(batches)):
-        yield [examples[i] for i in batches[number]]

@@ -21,12 +21,12 @@ from xling.array_types import Float, Int64
 from xling.core.errors import UserError
 from xling.core.progress import Progress
 from xling.core.sampling import rng
-from xling.data.packing import pack
+from xling.data.packing import pack, sequence
 from xling.models.files.model_folder import is_fine_tuned
 from xling.text.files import corpus_reader
 from xling.text.files.compressed import MAX_CELL_BYTES
 from xling.transfer import tune
-from xling.transfer.encode import BOS, EOS, UnlabelledRow, encode_pieces, unlabelled_example
+from xling.transfer.encode import BOS, EOS, UnlabelledRow, encode_pieces
 from xling.transfer.likelihood import MaskedLM
 from xling.transfer.strategy import STRATEGIES, Start, Strategy
 
@@ -129,7 +129,7 @@ def _of_language(
         tokens = np.array([BOS, *pieces, EOS])
         places = 1 + draws.permutation(len(pieces))[: max(1, round(MASKED * len(pieces)))]
         tokens[places] = masked_lm.mask_id
-        sample = pack([unlabelled_example(0, tokens, lang_index)])
+        sample = pack([sequence(tokens, lang_index, id=np.array([0]))])
         states = model.encoder(**sample["net_input"])[torch.from_numpy(places)]
         predicted = torch.log_softmax(model.lm_head.logits(states).float(), -1)
         yield -predicted.gather(1, drawn(predicted, draws)[:, None]).sum()
