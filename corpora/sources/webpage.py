@@ -39,10 +39,12 @@ _BLOCK = re.compile(r"<(/?)(?:summary|dialog|figure|figcaption)\b", re.IGNORECAS
 # The extractor takes one character of three bytes between two tags for an icon and leaves it out of the main content:
 # a Chinese particle between two links, a dash, a full stop. A noncharacter stands beside it meanwhile.
 _LONE = re.compile(r"(?<=>)\s*(?:[\u0800-\uffff]|&#?\w{2,10};)(?=\s*<)")
-# A date inside of a sentence, which is left out like that of a byline.
-_TIME = re.compile(
-    r"(?:(?<=[^\s<>])|(?<=[^\s<>]\s))<time\b[^<>]{0,300}>([^<>]{0,200})</time\s*>(?=\s*[^\s<])", re.IGNORECASE
+# A date inside of a sentence, which is left out like that of a byline; the name of a key or a button to press.
+_IN_SENTENCE = re.compile(
+    r"(?:(?<=[^\s<>])|(?<=[^\s<>]\s))<(time|label|button)\b[^<>]{0,300}>([^<>]{0,200})</\1\s*>(?=\s*[^\s<])",
+    re.IGNORECASE,
 )
+_LICENCE = re.compile(r"<section\b[^<>]{0,200}\bpg-boilerplate\b.*?</section\s*>", re.DOTALL)
 _BESIDE, _BULLETS = "\ufdd0", frozenset("•‣⁃‹›")
 _UNNESTED_TAGS = (
     "area|base|br|col|dd|dt|embed|hr|img|input|li|link|meta|option|p|param|path|source|tbody|td|tfoot|th|thead|tr|"
@@ -97,8 +99,10 @@ def _extract(html: str, main: bool) -> tuple[str, str]:
     html = _BLOCK.sub(r"<\1div", keep_raised_digits(without_note_marks(html)))
     if main and (not html.isascii() or "&" in html):
         html = _LONE.sub(_kept, html)
-    if main and "<time" in html:
-        html = _TIME.sub(r"\1", html)
+    if "<time" in html or "<label" in html or "<button" in html:
+        html = _IN_SENTENCE.sub(r"\2", html)
+    if "pg-boilerplate" in html:  # of Project Gutenberg
+        html = _LICENCE.sub("", html)
     text = extract_plain_text(html, main_content=main, alt_texts=False, list_bullets=False)
     return text.replace(_BESIDE, ""), ""
 

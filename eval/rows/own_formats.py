@@ -88,6 +88,12 @@ def read_table(paths: Sequence[Path], reading: Reading, langs: Sequence[str] = (
     filled = [(number, line) for number, line in numbered if line.strip()]
     if not filled:
         raise UserError(f"{path} has no rows", fix="give a file with labelled rows")
+    if filled[0][1].startswith("#FORMAT=WebAnno TSV"):
+        raise UserError(
+            f"{path} is WebAnno TSV, as INCEpTION exports it",
+            "CoNLL columns or JSON lines",
+            "export the documents as CoNLL 2002 or CoNLL 2003",
+        )
     if filled[0][1].lstrip().startswith("{"):
         table = _json_rows(path, filled, reading, langs)
     elif filled[0][1].lstrip().startswith("[") and path.suffix == ".json":

@@ -116,14 +116,15 @@ def text_lines(
             continue
         try:
             line = raw.decode("utf-8").rstrip("\r")
-            if keep_bad and "\0" in line:
-                raise UnicodeDecodeError("utf-8", raw, raw.index(0), raw.index(0) + 1, "zero byte")
         except UnicodeDecodeError as error:
             first_error = first_error or _not_utf8(name, number, error)
             num_bad += 1
             if not keep_bad or num_bad > max(_MIN_BAD_LINES, num_good):
                 raise first_error from None
             yield BadLine(raw.decode("utf-8", "replace"))
+            continue
+        if keep_bad and "\0" in line:
+            yield BadLine(line)
             continue
         num_good += not raw.isascii()
         yield line.removeprefix("\ufeff") if number == 1 else line
