@@ -18,8 +18,8 @@ from xling.core.package_tables import load_table
 from xling.core.registry import Registry
 from xling.corpora.common.download import Download, fetch, fetch_all
 from xling.corpora.crawl_index.settings import IndexSettings
-from xling.corpora.sources.around_text import own_text
 from xling.text.document import READ, SURROGATE, Document, Ledger
+from xling.text.files.around_text import own_text
 from xling.text.files.globs import matching_files, path_and_field
 from xling.text.long_texts import cut_text
 from xling.text.wrapped_lines import join_wrapped, wrapped_width

@@ -4,7 +4,6 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from xling.corpora.sources.around_text import own_lines
 from xling.corpora.sources.source import (
     CUT_NOTE,
     MAX_DOC_CHARS,
@@ -18,6 +17,7 @@ from xling.corpora.sources.source import (
     paragraphs,
 )
 from xling.text.document import LONE, Document, Ledger
+from xling.text.files.around_text import own_lines
 from xling.text.files.compressed import read_lines
 from xling.text.files.other_formats import head_of, is_markdown, is_other_format
 from xling.text.long_texts import LIST_LINES, cut_text, is_ended, is_list_of_sentences, split_line

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xling.core.errors import UserError
-from xling.corpora.sources.around_text import own_text
 from xling.corpora.sources.jsonl import count_refused
 from xling.corpora.sources.source import LocalFiles, Shard, admit, paragraphs
 from xling.text.document import Document, Ledger
+from xling.text.files.around_text import own_text
 
 DAMAGED = "damaged file"
 

@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.corpora.examples import docx_of, packed
-from xling.corpora.sources.around_text import FRONT_NOTE, LICENCE_NOTE
+from xling.core.errors import UserError
+from xling.corpora.bitext.documents import _documents
 from xling.corpora.sources.source import Context, open_source
 from xling.corpora.sources.text import TABLE_NOTE, TIMES_NOTE
 from xling.corpora.stages.repair import Repair
 from xling.text.document import Document, Ledger
+from xling.text.files.around_text import FRONT_NOTE, LICENCE_NOTE
+from xling.text.files.corpus_reader import read_documents
 from xling.text.files.globs import matching_files
 
 ONE, TWO = "Mvua ilinyesha milimani usiku kucha.", "Daraja lilifungwa asubuhi, na watoto walitembea."
@@ -73,6 +76,21 @@ def test_licence_of_project_gutenberg_is_no_text(tmp_path: Path, start: str) -> 
     assert texts_of(tmp_path / "c.html", "html", f"<html><body>{page}</body></html>", extract="all") == [
         f"{ONE}\n{TWO}"
     ]
+
+
+def test_other_commands_leave_out_what_stands_around_a_text(tmp_path: Path) -> None:
+    files = {
+        "a.txt": f"{FRONT[0][0]}\n{ONE}\n\n{TWO}\n",
+        "b.txt": f"{BEFORE}{START}\n\n{ONE}\n\n{TWO}\n\n{END}",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        assert list(read_documents([f"{tmp_path}/{name}"])) == [[ONE], [TWO]]
+        ((_, lines),) = _documents(tmp_path / name, tmp_path)
+        assert list(filter(None, lines)) == [ONE, TWO]
+    (tmp_path / "c.txt").write_text(f"0:00:00.000,0:00:00.900\n{ONE}\n" * 6, encoding="utf-8")
+    with pytest.raises(UserError, match="subtitles"):
+        list(read_documents([f"{tmp_path}/c.txt"]))
 
 
 def test_licence_of_a_page_in_a_section(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from xling.core.errors import UserError
 from xling.core.language_tags import language_of
 from xling.core.output.manifest import check_as_published
+from xling.text.files.around_text import own_lines
 from xling.text.files.compressed import (
     DAMAGE_ERRORS,
     MAX_CELL_BYTES,
@@ -157,8 +158,9 @@ def _lang_of(path: Path) -> str:
 def read_documents(paths: Iterable[str]) -> Iterator[list[str]]:
     """Yield documents as lists of non-empty paragraphs.
 
-    Text files hold one paragraph per line and a blank line between documents (CC-100's format); Parquet
-    files hold one document per row in the column ``text`` with paragraphs separated by newlines.
+    Text files hold one paragraph per line and a blank line between documents (CC-100's format), without what
+    `own_lines` leaves out; Parquet files hold one document per row in the column ``text`` with paragraphs separated
+    by newlines.
 
     Raises:
         UserError: as `read_lines`; or a Parquet file is damaged or lacks text in a row, or `refuse_other_formats`.
@@ -170,7 +172,7 @@ def read_documents(paths: Iterable[str]) -> Iterator[list[str]]:
                     yield paragraphs
             continue
         paragraphs_so_far: list[str] = []
-        lines = itertools.chain.from_iterable(map(split_line, read_lines(path)))
+        lines = own_lines(itertools.chain.from_iterable(map(split_line, read_lines(path))))
         refuse_other_formats(head := head_of(lines), path)
         for line in itertools.chain(head, lines):
             if line:

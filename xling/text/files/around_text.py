@@ -19,8 +19,9 @@ _BORDER = re.compile(r"\*{3}\s*(START|END) OF (?:THE|THIS) PROJECT GUTENBERG E.*
 _MAX_BORDER_LINES = 3
 
 
-def own_lines(lines: Iterator[str], ledger: Ledger) -> Iterator[str]:
+def own_lines(lines: Iterator[str], ledger: Ledger | None = None) -> Iterator[str]:
     """Yield the lines of a file without those around its text, which are counted."""
+    ledger = ledger or Ledger()
     head = head_of(lines)
     num_front = _num_front(head)
     if num_front:
