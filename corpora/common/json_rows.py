@@ -13,9 +13,9 @@ ARRAY_NOTE = "JSON rows with a mark of an array or a separator at them, read wit
 
 
 def read_values(line: str | bytes, ledger: Ledger) -> list[Any]:
-    """Return the value in a line of JSON, None for damage, or all objects of a line where line ends are missing.
+    """Return the value in a line of JSON, None for damage, or all objects of an array or where line ends are missing.
 
-    A blank line, and one with the begin or the end of an array, has none. Marks of an array around a row are counted.
+    A blank line, and one with the begin or the end of an array, has none. Marks of an array around rows are counted.
     """
     try:
         text = line if isinstance(line, str) else line.decode("utf-8", "surrogatepass")
@@ -25,7 +25,11 @@ def read_values(line: str | bytes, ledger: Ledger) -> list[Any]:
     if text in ("", "[", "]", "],"):
         return []
     with suppress(ValueError, RecursionError):  # a number of too many digits is a ValueError
-        return [_DECODER.decode(text)]
+        value = _DECODER.decode(text)
+        if not (isinstance(value, list) and value and all(isinstance(item, dict) for item in value)):
+            return [value]
+        ledger.count_event(ARRAY_NOTE, len(value))  # as pandas writes a table
+        return value
     bare = text.removeprefix("\x1e").removeprefix("[").removesuffix(",")
     if bare.count("[") != bare.count("]"):
         bare = bare.rstrip().removesuffix("]")

@@ -46,9 +46,10 @@ _SEGMENT = re.compile(r"\s*(<seg [^>]*>|<\?xml |<(refset|srcset|tstset|mteval) ?
 _MARKS = {
     "sub-words (@@)": re.compile(r"\w@@( |$)"),
     "sub-words (\u2581)": re.compile("(^| )\u2581"),
+    "no text (NULL)": re.compile(r"^(\\N|NULL|<NA>|NaN)$"),
     "escapes (&quot;)": re.compile("&(amp|lt|gt|quot|apos|#39|#91|#93|#124);"),
 }
-"""What BPE, SentencePiece and Moses leave in a text."""
+"""What BPE, SentencePiece, databases and Moses leave in a text or in its place."""
 _EXCELS_LINE = re.compile("sep=[,;\t|]", re.IGNORECASE)
 """First line by which Excel names a delimiter."""
 _SENTENCE_NAMES = (

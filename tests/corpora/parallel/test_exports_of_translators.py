@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -192,6 +193,16 @@ def test_a_zero_byte_costs_its_row(tmp_path: Path) -> None:
     ]
     assert rows == [("Rain", "Mvua"), ("River", "Mto")]
     assert ledger.dropped["read", "malformed"] == 1
+
+
+def test_an_array_of_rows_on_one_line_and_lines_of_properties(tmp_path: Path) -> None:
+    rows = json.dumps([{"en": "Rain", "sw": "Mvua"}, {"en": "Sun", "sw": "Jua"}])
+    assert read(tmp_path / "a.json", "jsonl", rows)[:2] == ([("Rain", "Mvua"), ("Sun", "Jua")], {})
+    for lang in ("en", "sw"):
+        (tmp_path / f"b.{lang}").write_text("".join(f"menu.{i}=Mvua\n" for i in range(6)), encoding="utf-8")
+    (source,) = open_sources([f"moses:{tmp_path}/b"], CONTEXT)
+    with pytest.raises(UserError, match="holds a table, markup"):
+        list(source.rows(Ledger()))
 
 
 def test_names_of_files_with_the_sign_of_a_column(tmp_path: Path) -> None:
