@@ -122,8 +122,8 @@ def read_table(paths: Sequence[Path], reading: Reading, langs: Sequence[str] = (
 
 def _marks_of_programs(rows: Sequence[OwnRow]) -> str:
     """Return in words how many rows have texts that were cut into sub-words or escaped, else ""."""
-    texts = [" ".join(cell for cell in row.cells.values() if isinstance(cell, str)) for row in rows]
-    counts = {what: sum(map(bool, map(mark.search, texts))) for what, mark in _MARKS.items()}
+    texts = [[cell for c, cell in row.cells.items() if isinstance(cell, str) and c != LABEL] for row in rows]
+    counts = {what: sum(any(map(mark.search, cells)) for cells in texts) for what, mark in _MARKS.items()}
     return "".join(f"; {count} with {what}, read as they are" for what, count in counts.items() if count)
 
 
