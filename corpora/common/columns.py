@@ -178,7 +178,7 @@ def _without_names(uri: str, header: Sequence[str], rows: Rows, default: Sequenc
         if rows.width > len(default) and set(no_texts) & set(default):
             what = "is not of names, and codes, identifiers, addresses or numbers stand below it"
             raise _ask(uri, header, what, len(default), rows)
-    # A line of a cell that goes on in the next one is no row.
+    # Lines of a cell that goes on in the next one count as nothing.
     num_like = sum(len(cells) == rows.width and all(map(_may_be_name, cells)) for cells in later)
     if (
         len(later) >= _MIN_ROWS

@@ -1,4 +1,4 @@
-"""What stands around a text and is none of it: the front matter of a blog's page, the licence of Project Gutenberg."""
+"""Lines around a text that are none of it: the front matter of a blog's page, the licence of Project Gutenberg."""
 
 import itertools
 import re
