@@ -9,7 +9,7 @@ import pytest
 
 from tests.corpora.examples import docx_of, packed
 from xling.core.errors import UserError
-from xling.corpora.bitext.documents import _documents
+from xling.corpora.bitext.documents import _documents, _files
 from xling.corpora.common.json_rows import ARRAY_NOTE
 from xling.corpora.sources.source import Context, open_source
 from xling.corpora.sources.text import TABLE_NOTE, TIMES_NOTE
@@ -218,6 +218,7 @@ def test_a_glob_names_no_locks_and_copies_of_editors(tmp_path: Path) -> None:
         (tmp_path / name).write_text(ONE, encoding="utf-8")
     assert [path.name for path in matching_files(f"{tmp_path}/*")] == ["#1 habari.txt", "a.txt"]
     assert matching_files(f"{tmp_path}/a.txt~")
+    assert [path.name for path, _ in _files([str(tmp_path)])] == ["#1 habari.txt", "a.txt"]
 
 
 def test_rows_of_json_as_people_and_crawls_write_them(tmp_path: Path) -> None:

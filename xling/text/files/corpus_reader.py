@@ -158,8 +158,8 @@ def _lang_of(path: Path) -> str:
 def read_documents(paths: Iterable[str]) -> Iterator[list[str]]:
     """Yield documents as lists of non-empty paragraphs.
 
-    Text files hold one paragraph per line and a blank line between documents (CC-100's format); what `own_lines`
-    leaves out is no text. Parquet files hold one document per row in the column ``text``, a paragraph a line.
+    Text files hold one paragraph per line and a blank line between documents (CC-100's format). Lines that `own_lines`
+    leaves out are passed over. Parquet files hold one document per row in the column ``text``, a paragraph a line.
 
     Raises:
         UserError: as `read_lines`; or a Parquet file is damaged or lacks text in a row, or `refuse_other_formats`.
