@@ -44,6 +44,10 @@ _IN_SENTENCE = re.compile(
     r"(?:(?<=[^\s<>])|(?<=[^\s<>]\s))<(time|label|button)\b[^<>]{0,300}>([^<>]{0,200})</\1\s*>(?=\s*[^\s<])",
     re.IGNORECASE,
 )
+# Of XHTML, as in books: in HTML the rest of the page would be the title or program.
+_CLOSED = re.compile(
+    r"<(title|script|style|textarea|i?frame|noscript|object|video|audio|select)\b([^<>]*)/>", re.I
+)
 _LICENCE = re.compile(r"<section\b[^<>]{0,200}\bpg-boilerplate\b.*?</section\s*>", re.DOTALL)
 _BESIDE, _BULLETS = "\ufdd0", frozenset("•‣⁃‹›")
 _UNNESTED_TAGS = (
@@ -96,13 +100,13 @@ def text_of(html: str, main: bool) -> tuple[str, str]:
 def _extract(html: str, main: bool) -> tuple[str, str]:
     if html.count("<") > _MAX_DEPTH and _nesting_depth(html) > _MAX_DEPTH:
         return "", TOO_DEEP
+    html = _CLOSED.sub(r"<\1\2></\1>", html) if "/>" in html else html
     html = _BLOCK.sub(r"<\1div", keep_raised_digits(without_note_marks(html)))
     if main and (not html.isascii() or "&" in html):
         html = _LONE.sub(_kept, html)
     if "<time" in html or "<label" in html or "<button" in html:
         html = _IN_SENTENCE.sub(r"\2", html)
-    if "pg-boilerplate" in html:  # of Project Gutenberg
-        html = _LICENCE.sub("", html)
+    html = _LICENCE.sub("", html)
     text = extract_plain_text(html, main_content=main, alt_texts=False, list_bullets=False)
     return text.replace(_BESIDE, ""), ""
 

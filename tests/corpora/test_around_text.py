@@ -154,6 +154,31 @@ def test_words_on_buttons_stay_in_sentences_and_numbers_of_pages_do_not(
     assert f"\n{text} {ONE}\n" in texts_of(tmp_path / "a.html", "html", page, extract=extract)[0]
 
 
+@pytest.mark.parametrize("name", ["title", "script", "style", "iframe"])
+def test_elements_that_xhtml_closes_at_once_do_not_hold_the_page(tmp_path: Path, name: str) -> None:
+    space = 'xmlns="http://www.w3.org/1999/xhtml"'
+    page = f'<html {space}><head><{name} src="a"/></head><body><p>{ONE} {TWO}</p><p>{TWO}</p></body></html>'
+    for extract in ("main", "all"):
+        assert texts_of(tmp_path / "a.xhtml", "html", page, extract=extract) == [f"{ONE} {TWO}\n{TWO}"]
+    book = {
+        "META-INF/container.xml": '<container><rootfile full-path="a.opf"/></container>',
+        "a.opf": '<package><item id="p" href="p.xhtml" media-type="x/xhtml"/><itemref idref="p"/></package>',
+        "p.xhtml": page,
+    }
+    assert texts_of(tmp_path / "a.epub", "epub", packed(book)) == [f"{ONE} {TWO}\n{TWO}"]
+
+
+def test_the_charset_that_a_page_names_late_or_wrongly(tmp_path: Path) -> None:
+    for charset, head in (("iso-8859-2", "x" * 3000), ("utf-16", ""), ("utf-16le", "x" * 3000)):
+        codec = "utf-8" if "16" in charset else charset
+        head = f"<script>{head}</script><meta charset={charset}>"
+        page = f"<html><head>{head}</head><body><p>{TWO} Zażółć gęślą jaźń.</p>"
+        assert texts_of(tmp_path / "a.html", "html", page.encode(codec)) == [f"{TWO} Zażółć gęślą jaźń."]
+    page = f"<html><head><meta charset=utf-16></head><body><p>{TWO} Zażółć.</p>"
+    for data in (page.encode("utf-16"), page.encode("utf-16-le")):
+        assert texts_of(tmp_path / "a.html", "html", data) == [f"{TWO} Zażółć."]
+
+
 def paragraph(*runs: str) -> str:
     return f"<w:p>{''.join(runs)}</w:p>"
 

@@ -30,9 +30,7 @@ def mark_of_code(tag: str, content: str) -> str:
 def joined(parts: list[str], has_placeholders: bool = False) -> str:
     """Return the text of a segment; where a code separates two words there is a space, in scripts with spaces.
 
-    Args:
-        parts: text, and marks of `mark_of_code`.
-        has_placeholders: whether numbers in curly brackets are codes too.
+    With placeholders, numbers in curly brackets are codes too.
     """
     text = "".join(parts)
     if ">" in text or "}" in text:

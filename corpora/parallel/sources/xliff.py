@@ -19,9 +19,7 @@ _SKIPPED = frozenset(
 )
 _INHERITED = frozenset({"file", "group", "unit", "trans-unit"})
 _NOT_TRANSLATED = frozenset({"new", "needs-translation", "initial"})
-_REJECTED = "Rejected"
-"""memoQ's status of a unit, as an attribute of it."""
-_DELETED = "x-sdl-deleted"
+_REJECTED, _DELETED = "Rejected", "x-sdl-deleted"  # of memoQ, of Trados
 _BREAKS = frozenset({"lb", "x-html-br", "fmt", "pb"})
 
 
