@@ -44,16 +44,14 @@ _IN_SENTENCE = re.compile(
     r"(?:(?<=[^\s<>])|(?<=[^\s<>]\s))<(time|label|button)\b[^<>]{0,300}>([^<>]{0,200})</\1\s*>(?=\s*[^\s<])",
     re.IGNORECASE,
 )
-# Of XHTML, as in books: in HTML the rest of the page would be the title or program.
-_CLOSED = re.compile(
-    r"<(title|script|style|textarea|i?frame|noscript|object|video|audio|select)\b([^<>]*)/>", re.I
-)
 _LICENCE = re.compile(r"<section\b[^<>]{0,200}\bpg-boilerplate\b.*?</section\s*>", re.DOTALL)
 _BESIDE, _BULLETS = "\ufdd0", frozenset("•‣⁃‹›")
 _UNNESTED_TAGS = (
     "area|base|br|col|dd|dt|embed|hr|img|input|li|link|meta|option|p|param|path|source|tbody|td|tfoot|th|thead|tr|"
     "track|wbr"
 )
+# Of XHTML, as in books: what follows would stand inside of the element, or be the title of the page.
+_CLOSED = re.compile(rf"<(?!(?:{_UNNESTED_TAGS})\b)([a-zA-Z][\w:-]*+)([^<>]*+)(?<=/)>")
 _UNNESTED_TAG_NAMES = frozenset(_UNNESTED_TAGS.split("|"))
 # Main content or all, or whether the page was too deep; number of bytes that follow.
 _ANSWER_HEADER = struct.Struct("<BQ")
@@ -98,9 +96,10 @@ def text_of(html: str, main: bool) -> tuple[str, str]:
 
 
 def _extract(html: str, main: bool) -> tuple[str, str]:
+    if "w3.org/1999/xhtml" in html[:SMALL_CHARS]:
+        html = _CLOSED.sub(r"<\1\2></\1>", html)
     if html.count("<") > _MAX_DEPTH and _nesting_depth(html) > _MAX_DEPTH:
         return "", TOO_DEEP
-    html = _CLOSED.sub(r"<\1\2></\1>", html) if "/>" in html else html
     html = _BLOCK.sub(r"<\1div", keep_raised_digits(without_note_marks(html)))
     if main and (not html.isascii() or "&" in html):
         html = _LONE.sub(_kept, html)

@@ -168,6 +168,18 @@ def test_elements_that_xhtml_closes_at_once_do_not_hold_the_page(tmp_path: Path,
     assert texts_of(tmp_path / "a.epub", "epub", packed(book)) == [f"{ONE} {TWO}\n{TWO}"]
 
 
+@pytest.mark.parametrize(
+    "tag", ['<a id="p{}"/>', '<span class="page" id="p{}" />', "<i/>", "<div/>", "<br/>", "<p/>"]
+)
+def test_a_book_of_one_file_with_a_mark_on_each_page(tmp_path: Path, tag: str) -> None:
+    body = "".join(f"{tag.format(i)}<p>{ONE} {TWO} {i}</p>" for i in range(1200))
+    page = (
+        f'<html xmlns="http://www.w3.org/1999/xhtml"><head><title>t</title></head><body>{body}</body></html>'
+    )
+    (text,) = texts_of(tmp_path / "a.xhtml", "html", page, extract="all")
+    assert text.split("\n") == [f"{ONE} {TWO} {i}" for i in range(1200)]
+
+
 def test_the_charset_that_a_page_names_late_or_wrongly(tmp_path: Path) -> None:
     for charset, head in (("iso-8859-2", "x" * 3000), ("utf-16", ""), ("utf-16le", "x" * 3000)):
         codec = "utf-8" if "16" in charset else charset
