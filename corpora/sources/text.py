@@ -130,8 +130,7 @@ def _without_times(lines: Iterator[str], ledger: Ledger) -> Iterator[str]:
 def decoded_lines(context: Context, shard: Shard, ledger: Ledger) -> Iterator[str]:
     """Yield the lines of one file; those that look blank are empty, and so is one between two pages (form feed)."""
     for number, row in enumerate(read_lines(context.local(shard), ledger, lang=context.one_lang)):
-        text = decode(row, ledger)
-        yield from split_line(text if number else text.removeprefix("\ufeff"))
+        yield from split_line(decode(row, ledger).removeprefix("" if number else "\ufeff"))
 
 
 def _blocks(lines: Iterator[str], max_chars: int, ledger: Ledger) -> Iterator[str]:

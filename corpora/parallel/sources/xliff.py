@@ -42,7 +42,6 @@ class Xliff(UnitFile):
         wanted = [True]
         text: _Text | None = None
         codes: list[list[str]] = []
-        marks: list[str] = []
         for kind, name, attributes in unit_events(path, _OUTER, _HEADS, _TEXTS):
             if kind == DAMAGED:
                 number += 1
@@ -54,8 +53,8 @@ class Xliff(UnitFile):
             elif kind == "text":
                 if codes:
                     codes[-1].append(name)
-                elif text and _DELETED not in marks:
-                    text.add(name, marks[-1] if marks else "")
+                elif text:
+                    text.add(name)
             elif name in _HEADS and kind == "start":
                 del wanted[1:]
                 of_phrase = of_phrase or any("memsource" in value for value in attributes.values())
@@ -72,7 +71,7 @@ class Xliff(UnitFile):
                     path, f"{number}", unit, state if wanted[-1] else "no", langs, doc, ledger
                 )
             elif name in _TEXTS and kind == "start":
-                text, codes, marks = _Text(of_phrase), [], []
+                text, codes = _Text(of_phrase), []
                 unit[name] = text
                 side = int(name == "target")
                 langs[side] = langs[side] or attributes.get("xml:lang", "")
@@ -81,34 +80,37 @@ class Xliff(UnitFile):
                 text = None
             elif text and name == "mrk":
                 if kind == "start":
-                    is_segment = attributes.get("mtype") == "seg"
-                    outer = marks[-1] if marks else ""
-                    outer = _DELETED if attributes.get("mtype") == _DELETED else outer
-                    marks.append(attributes.get("mid", "") if is_segment else outer)
-                    if is_segment and marks[-1]:
-                        text.add("", marks[-1])
-                elif marks:
-                    marks.pop()
+                    text.begin_mark(attributes.get("mtype", ""), attributes.get("mid", ""))
+                elif text.marks[1:]:
+                    text.marks.pop()
             elif text and name in _CODES and kind == "start":
                 codes.append(_shown(attributes))
             elif text and name in _CODES and codes:
-                text.add(_mark(name, "".join(codes.pop())), marks[-1] if marks else "")
+                text.add(_mark(name, "".join(codes.pop())))
             if kind == "end" and name in _INHERITED:
                 wanted.pop()
 
 
 @dataclass
 class _Text:
-    """A text in the making: its parts, and those of each of its segments by their number."""
+    """A text in the making: its parts, those of each of its segments by their number, and the open marks."""
 
     has_placeholders: bool = False
     parts: list[str] = field(default_factory=list)
     segments: dict[str, list[str]] = field(default_factory=dict)
+    marks: list[str] = field(default_factory=lambda: [""])
 
-    def add(self, text: str, segment: str) -> None:
-        self.parts.append(text)
-        if segment:
-            self.segments.setdefault(segment, []).append(text)
+    def begin_mark(self, kind: str, number: str) -> None:
+        """Begin a segment, deleted text, or something else that is passed over."""
+        self.marks.append(number if kind == "seg" else _DELETED if kind == _DELETED else self.marks[-1])
+        self.add("")
+
+    def add(self, text: str) -> None:
+        """Add text to the open segment, unless it is deleted."""
+        if _DELETED not in self.marks:
+            self.parts.append(text)
+            if self.marks[-1]:
+                self.segments.setdefault(self.marks[-1], []).append(text)
 
     def joined(self, segment: str = "") -> str:
         """Return the whole text, or that of a segment."""

@@ -23,8 +23,7 @@ def own_lines(lines: Iterator[str], ledger: Ledger | None = None) -> Iterator[st
     """Yield the lines of a file without those around its text, which are counted."""
     ledger = ledger or Ledger()
     head = head_of(lines)
-    num_front = _num_front(head)
-    if num_front:
+    if num_front := _num_front(head):
         ledger.count_event(FRONT_NOTE, num_front)
     starts = [n for n, line in enumerate(head) if (match := _BORDER.match(line)) and match[1] == "START"]
     is_inside, num_open = not starts, 0
