@@ -6,16 +6,16 @@ from typing import Any
 
 from xling.text.document import Ledger
 
-_DECODER = json.JSONDecoder(strict=False)  # tabs in texts, as people write them
+_DECODER = json.JSONDecoder()
 COMMA_NOTE = "JSON rows with a comma at their end, read without it"
 JOINED_NOTE = "JSON rows on the line of another one, whose line end is missing"
 ARRAY_NOTE = "JSON rows with a mark of an array or a separator at them, read without it"
 
 
 def read_values(line: str | bytes, ledger: Ledger) -> list[Any]:
-    """Return the value in a line of JSON, None for damage, or all objects of an array or where line ends are missing.
+    """Return the value in a line of JSON, None for damage, or all objects of a line where line ends are missing.
 
-    A blank line, and one with the begin or the end of an array, has none. Marks of an array around rows are counted.
+    A blank line, and one with the begin or the end of an array, has none. Marks of an array around a row are counted.
     """
     try:
         text = line if isinstance(line, str) else line.decode("utf-8", "surrogatepass")
@@ -25,11 +25,7 @@ def read_values(line: str | bytes, ledger: Ledger) -> list[Any]:
     if text in ("", "[", "]", "],"):
         return []
     with suppress(ValueError, RecursionError):  # a number of too many digits is a ValueError
-        value = _DECODER.decode(text)
-        if not (isinstance(value, list) and value and all(isinstance(item, dict) for item in value)):
-            return [value]
-        ledger.count_event(ARRAY_NOTE, len(value))  # as pandas writes a table
-        return value
+        return [_DECODER.decode(text)]
     bare = text.removeprefix("\x1e").removeprefix("[").removesuffix(",")
     if bare.count("[") != bare.count("]"):
         bare = bare.rstrip().removesuffix("]")

@@ -10,7 +10,6 @@ import pytest
 from tests.corpora.examples import docx_of, packed
 from xling.core.errors import UserError
 from xling.corpora.bitext.documents import _documents, _files
-from xling.corpora.common.json_rows import ARRAY_NOTE
 from xling.corpora.sources.source import Context, open_source
 from xling.corpora.sources.text import TABLE_NOTE, TIMES_NOTE
 from xling.corpora.stages.repair import Repair
@@ -260,7 +259,6 @@ def test_a_glob_names_no_locks_and_copies_of_editors(tmp_path: Path) -> None:
 
 def test_rows_of_json_as_people_and_crawls_write_them(tmp_path: Path) -> None:
     rows = [
-        f'{{"text": "{ONE}\t{TWO}"}}',
         json.dumps(
             {"content": ONE, "warc_headers": {"warc-target-uri": "http://x.org/a", "warc-date": "2021-02-03"}}
         ),
@@ -268,22 +266,10 @@ def test_rows_of_json_as_people_and_crawls_write_them(tmp_path: Path) -> None:
     ]
     docs, ledger = read(tmp_path / "a.jsonl", "jsonl", "\n".join(rows))
     assert [(doc.text, doc.url, doc.date) for doc in docs] == [
-        (f"{ONE}\t{TWO}", "", ""),
         (ONE, "http://x.org/a", "2021-02-03"),
         (TWO, "", "2020-01-02T03:04:05"),
     ]
     assert not ledger.dropped
-
-
-def test_an_array_of_rows_on_one_line_as_pandas_writes_it(tmp_path: Path) -> None:
-    for rows in ([{"text": ONE}], [{"text": ONE}, {"text": TWO}, {"title": ONE}]):
-        docs, ledger = read(tmp_path / "a.json", "jsonl", json.dumps(rows))
-        assert [doc.text for doc in docs] == [row["text"] for row in rows[:2]]
-        assert (ledger.notes[ARRAY_NOTE], sum(ledger.dropped.values())) == (len(rows), len(rows[2:]))
-    assert (
-        read(tmp_path / "b.json", "jsonl", json.dumps([ONE, TWO]))[1].dropped["read", "not a JSON object"]
-        == 1
-    )
 
 
 def test_what_databases_write_for_no_text_is_none(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ _LANG_COLUMNS = tuple(
     tuple(f"{side}_{word}" for side in sides for word in ("lang", "language"))
     for sides in (("src", "source"), ("tgt", "target"))
 )
+_ARRAY = "is an array: jq -c '.[]' makes rows of it"
 _DOC_COLUMNS = ("doc", "doc_id", "document")
 _TRANSLATION = "translation"
 
@@ -131,8 +132,9 @@ class Jsonl(TableFile):
             for record in read_values(line, ledger):
                 row = from_record(record, column_names, context) if isinstance(record, dict) else None
                 if row is None:
-                    if isinstance(record, dict) and (READ_STAGE, "malformed") not in ledger.dropped:
-                        ledger.count_event(f"malformed: the first such row has {', '.join(record)}"[:200])
+                    if (READ_STAGE, "malformed") not in ledger.dropped and isinstance(record, dict | list):
+                        fields = f"has {', '.join(record)}" if isinstance(record, dict) else _ARRAY
+                        ledger.count_event(f"malformed: the first such row {fields}"[:200])
                     drop_row(ledger, "malformed", f"{path}/{number}", line)
                 else:
                     yield row

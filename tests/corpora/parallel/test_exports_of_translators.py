@@ -195,9 +195,11 @@ def test_a_zero_byte_costs_its_row(tmp_path: Path) -> None:
     assert ledger.dropped["read", "malformed"] == 1
 
 
-def test_an_array_of_rows_on_one_line_and_lines_of_properties(tmp_path: Path) -> None:
+def test_an_array_of_rows_on_one_line_is_told_and_lines_of_properties_are_refused(tmp_path: Path) -> None:
     rows = json.dumps([{"en": "Rain", "sw": "Mvua"}, {"en": "Sun", "sw": "Jua"}])
-    assert read(tmp_path / "a.json", "jsonl", rows)[:2] == ([("Rain", "Mvua"), ("Sun", "Jua")], {})
+    pairs, dropped, ledger = read(tmp_path / "a.json", "jsonl", rows)
+    assert (pairs, dropped) == ([], {"malformed": 1})
+    assert ledger.notes["malformed: the first such row is an array: jq -c '.[]' makes rows of it"] == 1
     for lang in ("en", "sw"):
         (tmp_path / f"b.{lang}").write_text("".join(f"menu.{i}=Mvua\n" for i in range(6)), encoding="utf-8")
     (source,) = open_sources([f"moses:{tmp_path}/b"], CONTEXT)
