@@ -18,6 +18,8 @@ from xling.array_types import Float32
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.text.files import corpus_reader
+from xling.text.files.around_text import own_lines
+from xling.text.files.globs import matching_files
 from xling.text.files.other_formats import head_of
 from xling.text.words.sentence_ends import find_abbreviations, split_sentences
 
@@ -71,7 +73,7 @@ def _files(paths: Sequence[str]) -> Iterator[tuple[Path, Path]]:
     for folder_or_file in paths:
         path = Path(folder_or_file)
         if path.is_dir() and not list(path.glob("shards/*.parquet")):
-            files_inside = sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
+            files_inside = matching_files(f"{path}/**/*")
             if not files_inside:
                 raise UserError(
                     f"{folder_or_file} is an empty folder", "a folder of documents", "check the path"
@@ -91,7 +93,7 @@ def _documents(path: Path, root: Path) -> Iterator[tuple[str, list[str]]]:
     elif suffixes[-1:] == [".parquet"]:
         yield from _read_parquet(path, name)
     else:
-        lines = list(corpus_reader.read_lines(path))
+        lines = list(own_lines(corpus_reader.read_lines(path)))
         corpus_reader.refuse_other_formats(head_of(iter(lines)), path)
         yield name, lines
 

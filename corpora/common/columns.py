@@ -27,7 +27,9 @@ _MAX_NAME_CHARS, _MAX_NAME_WORDS = 30, 3
 _MIN_ROWS, _MAX_NAME_SHARE = 4, 0.05
 MAX_ABOVE = 20  # lines above the names of the columns: a title, comments
 _ERRORS = frozenset(["#N/A", "#NAME?", "#REF!", "#VALUE!", "#DIV/0!", "#NULL!", "#NUM!", "#ERROR!"])
-"""What a spreadsheet shows in place of a text."""
+_NO_VALUES = _ERRORS | {"\\N", "NULL", "<NA>", "NaN"}
+"""What spreadsheets show in place of a text, and databases and pandas write for none."""
+_MAY_BE_NONE = re.compile(r"#|\\N|NULL|NaN|<NA>")
 # A number, an address or name of a program or file, an identifier with digits.
 _NO_TEXT = re.compile(
     r"[-+]?\d+(?:[.,]\d+)*(?:e[-+]?\d+)?%?|(?=\S*?(?:\w[./_:@]\w|/))[!-~]+|(?=\S*\d)[!-~]{8,}", re.IGNORECASE
@@ -105,8 +107,8 @@ def _wanted_cells(
     for row in rows:
         is_whole = row.cells is not None and max(positions) < len(row.cells) <= width
         cells = [row.cells[place] for place in positions] if row.cells and is_whole else None
-        if cells and "#" in row.text:
-            cells = ["" if cell.strip() in _ERRORS else cell for cell in cells]
+        if cells and _MAY_BE_NONE.search(row.text):
+            cells = ["" if cell.strip() in _NO_VALUES else cell for cell in cells]
         yield TextRow(row.text, tuple(cells) if cells and cells != names else None)
 
 
@@ -176,7 +178,8 @@ def _without_names(uri: str, header: Sequence[str], rows: Rows, default: Sequenc
         if rows.width > len(default) and set(no_texts) & set(default):
             what = "is not of names, and codes, identifiers, addresses or numbers stand below it"
             raise _ask(uri, header, what, len(default), rows)
-    num_like = sum(all(map(_may_be_name, cells)) for cells in later)
+    # Lines of a cell that goes on in the next one count as nothing.
+    num_like = sum(len(cells) == rows.width and all(map(_may_be_name, cells)) for cells in later)
     if (
         len(later) >= _MIN_ROWS
         and header
@@ -221,7 +224,8 @@ def _ask(uri: str, header: Sequence[str], what: str, num_wanted: int, rows: Rows
 def _is_no_text(rows: Rows, place: int) -> bool:
     """Return whether a column below the first row holds numbers, addresses, identifiers, codes or one value alone."""
     whole = _cells_of(rows, rows.width)
-    if not whole or 2 * len(whole) < len(rows.first) - 1:  # cells of several lines, which are not seen here
+    # Cells of several lines are not seen here.
+    if not whole or place >= rows.width or 2 * len(whole) < len(rows.first) - 1:
         return False
     cells = [cell for cells in whole if (cell := cells[place].strip())]
     if all(map(_NO_TEXT.fullmatch, cells)):

@@ -18,18 +18,32 @@ from xling.text.files.encodings import refusal, seven_bits
 
 MAX_MEMBERS, MAX_MEMBER_BYTES, MAX_TOTAL_BYTES = 20_000, 1 << 28, 1 << 31
 OUTSIDE_NOTE = "pages of books outside of the reading order, not read"
+# The font Symbol, whose characters a Word file numbers, from 0x20 and from 0xA0 on (Adobe's encoding).
+_SYMBOLS = dict(
+    [
+        *enumerate(" !∀#∃%&∋()∗+,−./0123456789:;<=>?≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_", 0x20),
+        *enumerate("αβχδεφγηιϕκλμνοπθρστυϖωξψζ{|}∼", 0x61),
+        *enumerate("€ϒ′≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…⏐⎯↵ℵℑℜ℘⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅¬∧∨⇔⇐⇑⇒⇓◊〈®©™∑", 0xA0),
+        (0xF2, "∫"),
+    ]
+)
+_PICTURE_FONTS = ("wingdings", "webdings", "zapf dingbats", "zapfdingbats")
+_CONTENTS, _CONTENTS_STYLE = "Table of Contents", re.compile(r"TOC\d")
 # Deleted, said twice, readings above characters.
 _WORD_SKIPPED = frozenset({"del", "moveFrom", "Fallback", "rt", "rPrChange"})
 _OFF = ("0", "false", "off")
 _ODT_SKIPPED = frozenset(
     {"tracked-changes", "annotation", "note", "ruby-text", "forms", "index-title-template"}
     | {"table-of-content", "illustration-index", "table-index", "alphabetical-index"}
+    | {"user-index", "object-index"}
     | {"master-styles", "binary-data"}  # of a flat file: headers and footers, pictures
 )
 _ODT_PICTURES, _ODT_OF_PICTURE = (
     frozenset({"frame", "g", "custom-shape", "rect", "line"}),
     frozenset({"title", "desc"}),
 )
+
+_ODT_STYLED, _HIDDEN = ("p", "h", "span", "section"), "\0"  # no name of a style
 
 _WORD_MAIN = re.compile(r"word/document\d*\.xml")
 _MEMBER_OF_TEXT = re.compile(r"\.x?html?$|(?:word/document\d*|content|sharedStrings|sheet\d+)\.xml$")
@@ -107,23 +121,26 @@ def member_events(archive: ZipFile, name: str) -> Iterator[Event]:
 def docx_blocks(path: Path) -> Iterator[Block]:
     """Yield paragraphs and tables of a Word document (.docx) in order: insertions, links and text boxes too.
 
-    Deleted and hidden text, and the headers, footers, notes and comments outside of the body, are left out. A table
-    inside a table belongs to the cell that holds it.
+    Deleted and hidden text, contents, prompts, and the headers, footers, notes and comments outside of the body, are
+    left out. A table inside a table belongs to the cell that holds it.
 
     Raises:
         UserError: no such document, or a damaged one.
     """
     with open_packed(path) as archive:
         skipped, is_text = 0, False
-        of_run = set[str]()  # properties: superscript, hidden
+        of_run, num_raising = set[str](), 0  # properties: superscript, hidden, the font Symbol
+        aside = [False]  # whether a table of contents or a prompt, of the paragraph first, then of controls
         texts: list[list[str]] = []
         tables: list[list[list[list[str]]]] = []
         # Word on the web calls it document2.xml.
         main = next(filter(_WORD_MAIN.fullmatch, archive.namelist()), "word/document.xml")
         for kind, name, attributes in member_events(archive, main):
+            value = next(iter(attributes.values()), "")  # the attribute val, under any prefix
             if kind == "text":
-                if is_text and texts and not skipped and "vanish" not in of_run:
-                    texts[-1].append(raised(name) if "superscript" in of_run else name)
+                if is_text and texts and not (skipped or any(aside)) and "vanish" not in of_run:
+                    text = _in_symbols(name) if "Symbol" in of_run else name
+                    texts[-1].append(raised(text) if num_raising or "superscript" in of_run else text)
             elif name in _WORD_SKIPPED:
                 skipped += 1 if kind == "start" else -1
             elif kind == "start":
@@ -131,12 +148,40 @@ def docx_blocks(path: Path) -> Iterator[Block]:
                 if name == "r":
                     of_run.clear()
                 elif name in ("vertAlign", "vanish") and not skipped:
-                    value = next(iter(attributes.values()), "")  # the attribute val, under any prefix
                     of_run.add(value if name == "vertAlign" else "" if value in _OFF else name)
+                elif name == "rFonts" and _attribute(attributes, "ascii") == "Symbol":
+                    of_run.add("Symbol")
+                elif name == "sdt":
+                    aside.append(False)
+                elif name in ("p", "pStyle"):
+                    aside[0] = name == "pStyle" and _CONTENTS_STYLE.match(value) is not None
+                elif name == "showingPlcHdr" or (name, value) == ("docPartGallery", _CONTENTS):
+                    aside[-1] = True
+                num_raising += name == "sup"
+                if name == "sym" and texts and not (skipped or any(aside)):
+                    texts[-1].append(_symbol(attributes))
                 _word_start(name, attributes, texts, tables)
             else:
                 is_text = False
+                num_raising -= name == "sup"
+                if name == "sdt" and len(aside) > 1:
+                    aside.pop()
                 yield from _word_end(name, texts, tables)
+
+
+def _in_symbols(text: str) -> str:
+    """Return text in the font Symbol as the characters that it shows; Word writes them from U+F000 on."""
+    codes = ((char, ord(char) & 0xFF if "\uf000" <= char <= "\uf0ff" else ord(char)) for char in text)
+    return "".join(_SYMBOLS.get(code, char if code > 0xFF else "") for char, code in codes)
+
+
+def _symbol(attributes: dict[str, str]) -> str:
+    """Return the character of a ``w:sym``; "" for a picture of Wingdings and the like."""
+    font, code = _attribute(attributes, "font").lower(), _attribute(attributes, "char")
+    char = chr(int(code, 16)) if re.fullmatch("[0-9A-Fa-f]{1,4}", code) else ""
+    if font.startswith(_PICTURE_FONTS):
+        return ""
+    return _in_symbols(char) if font == "symbol" else char
 
 
 def _word_start(
@@ -150,8 +195,10 @@ def _word_start(
         tables[-1].append([])
     elif name == "tc" and tables and tables[-1]:
         tables[-1][-1].append([])
-    elif texts and name in ("tab", "br", "cr"):
-        texts[-1].append("\n" if name != "tab" else " ")
+    elif texts and name in ("tab", "ptab", "br", "cr"):
+        texts[-1].append("\n" if name in ("br", "cr") else " ")
+    elif texts and name == "den":  # of a fraction in a formula
+        texts[-1].append("/")
     elif texts and name == "noBreakHyphen":
         texts[-1].append("\u2011")
 
@@ -196,8 +243,8 @@ def odt_paragraphs(path: Path) -> Iterator[str]:
     """
     skipped, in_frame, style = 0, [False], ""
     texts: list[list[str]] = []
-    raising, hiding = set[str](), set[str]()  # names of styles
-    spans: list[str] = []
+    raising, hiding = set[str](), {_HIDDEN}  # names of styles
+    spans: list[str] = []  # of the open sections, paragraphs and spans
     for kind, name, attributes in _odt_events(path):
         if kind == "end":
             in_frame.pop()
@@ -211,13 +258,16 @@ def odt_paragraphs(path: Path) -> Iterator[str]:
         elif kind == "text":
             if texts and hiding.isdisjoint(spans):
                 texts[-1].append(name if raising.isdisjoint(spans) else raised(name))
-        elif name in ("p", "h"):
+            continue
+        if name in _ODT_STYLED and not skipped:
+            is_hidden = name == "section" and _attribute(attributes, "display") == "none"
+            styled = _HIDDEN if is_hidden else _attribute(attributes, "style-name")
+            spans = [*spans, styled] if kind == "start" else spans[:-1]
+        if name in ("p", "h"):
             if kind == "start":
                 texts.append([])
             elif texts:
                 yield "".join(texts.pop())
-        elif name == "span":
-            spans = [*spans, _attribute(attributes, "style-name")] if kind == "start" else spans[:-1]
         elif kind == "start" and name == "style":
             style = _attribute(attributes, "name")
         elif kind == "start" and name == "text-properties":

@@ -11,7 +11,9 @@ _MARK = rf"{_AROUND}(?:\d{{1,4}}|[a-z]|[*†‡§]{{1,3}}){_AROUND}"
 _NOTE_MARK = re.compile(
     rf"<sup\b{_TAG}>\s*<a\b{_TO}#{_TAG}>{_MARK}</a\s*>\s*</sup\s*>"
     rf"|<a\b{_TO}#{_TAG}>\s*<sup\b{_TAG}>{_MARK}</sup\s*>\s*</a\s*>"
-    rf"|<a\b{_TAG}\bnoteref\b{_TAG}>{_MARK}</a\s*>",
+    rf"|<a\b{_TAG}\bnoteref\b{_TAG}>{_MARK}</a\s*>"
+    # The number of a page of print.
+    rf"|<span\b{_TAG}(?:\bpagenum\b|pagebreak\b){_TAG}>{_AROUND}(?:p\.\s?|page\s)?[\divxlc]{{1,6}}{_AROUND}</span\s*>",
     re.IGNORECASE,
 )
 _READING = re.compile(
@@ -20,10 +22,11 @@ _READING = re.compile(
 
 
 def without_note_marks(html: str) -> str:
-    """Return HTML without readings above characters and the raised signs of footnotes: links to a place in a page."""
+    """Return HTML without readings above characters, numbers of pages, and signs of footnotes that link to a place."""
     lowered = html.lower()
     html = _READING.sub("", html) if "<rt" in lowered else html
-    return _NOTE_MARK.sub("", html) if "<sup" in lowered or "noteref" in lowered else html
+    is_marked = any(word in lowered for word in ("<sup", "noteref", "pagenum", "pagebreak"))
+    return _NOTE_MARK.sub("", html) if is_marked else html
 
 
 def raised(text: str) -> str:

@@ -60,8 +60,10 @@ def from_row(row: Any, name: str, source: str, ledger: Ledger, field: str = "") 
         is_long = any(isinstance(value, LongCell) for value in given)
         count_refused(name, source, "cell over 64 MiB" if is_long else "not text", ledger)
         return None
+    headers = row.get("warc_headers")  # of OSCAR
+    about = {**headers, **row} if isinstance(headers, dict) else row
     url, date = (
-        next(filter(None, (read(row[key]) for key in names if row.get(key) is not None)), "")
+        next(filter(None, (read(about[key]) for key in names if about.get(key) is not None)), "")
         for names, read in ((_URL_FIELDS, as_name), (_DATE_FIELDS, as_date))
     )
     doc = Document(name, running_text(text, ledger), url, source, date, form=_form(row.get("meta")))
@@ -90,6 +92,7 @@ def count_refused(name: str, source: str, reason: str, ledger: Ledger) -> None:
 _ISO = re.compile(
     r"\d{4}(?:-\d\d(?:-\d\d(?:T\d\d(?::?\d\d(?::?\d\d(?:\.\d+)?)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?)?)?)?"
 )
+_SLASHES = re.compile(r"^(\d{4})/(\d\d)/(\d\d)(?!\d)")
 _DIGITS = re.compile(r"(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d))?")
 _MIN_SECONDS, _MAX_SECONDS = 10**8, 10**10  # of the Unix time: 1973 to 2286
 
@@ -125,7 +128,7 @@ def as_date(value: Any) -> str:
         value = as_text(value)
     if isinstance(value, bool) or not isinstance(value, str | int | float) or value != value:
         return ""
-    text = str(value).strip()
+    text = _SLASHES.sub(r"\1-\2-\3", str(value).strip())
     try:
         if _ISO.fullmatch(text):
             datetime.datetime.fromisoformat(text if len(text) > 7 else f"{text}-01-01"[:10])

@@ -19,7 +19,8 @@ from xling.core.registry import Registry
 from xling.corpora.common.download import Download, fetch, fetch_all
 from xling.corpora.crawl_index.settings import IndexSettings
 from xling.text.document import READ, SURROGATE, Document, Ledger
-from xling.text.files.globs import matching_files
+from xling.text.files.around_text import own_text
+from xling.text.files.globs import matching_files, path_and_field
 from xling.text.long_texts import cut_text
 from xling.text.wrapped_lines import join_wrapped, wrapped_width
 
@@ -236,10 +237,10 @@ class LocalFiles(Source):
     licence = "as the files' own"
     has_fields: ClassVar[bool] = False
 
-    @property
+    @functools.cached_property
     def field(self) -> str:
         """The part named after ``#``, "" for the usual one."""
-        return self.rest.partition("#")[2] if self.has_fields else ""
+        return path_and_field(self.rest)[1] if self.has_fields else ""
 
     def shards(self) -> list[Shard]:
         """Return one shard per file, by name.
@@ -247,7 +248,7 @@ class LocalFiles(Source):
         Raises:
             UserError: no file matches.
         """
-        return local_shards(self.uri, self.rest.partition("#")[0] if self.has_fields else self.rest)
+        return local_shards(self.uri, path_and_field(self.rest)[0] if self.has_fields else self.rest)
 
 
 def local_shards(uri: str, pattern: str) -> list[Shard]:
@@ -342,6 +343,7 @@ def _strip(line: str) -> str:
 
 def running_text(text: str, ledger: Ledger) -> str:
     """Return `paragraphs` of a text whose lines may have a fixed width; lines that are joined are an event."""
+    text = own_text(text, ledger)
     head = text.split("\n", _HEAD_LINES)[:_HEAD_LINES]
     if width := wrapped_width(head):
         ledger.count_event(WRAPPED_NOTE)

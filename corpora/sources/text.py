@@ -17,20 +17,25 @@ from xling.corpora.sources.source import (
     paragraphs,
 )
 from xling.text.document import LONE, Document, Ledger
+from xling.text.files.around_text import own_lines
 from xling.text.files.compressed import read_lines
-from xling.text.files.other_formats import head_of, is_other_format
+from xling.text.files.other_formats import head_of, is_markdown, is_other_format
 from xling.text.long_texts import LIST_LINES, cut_text, is_ended, is_list_of_sentences, split_line
 from xling.text.wrapped_lines import join_sentences, join_wrapped, wrapped_width
 
 LIST_NOTE = "file of isolated sentences, one a line: each line is a document"
 SHORT_NOTE = "file whose blank lines are between short paragraphs: they end no document"
-TABLE_NOTE = "file of a table or with markup, read whole: csv:FILE#COLUMN, jsonl:, html:, ... read the text"
+TABLE_NOTE = (
+    "file of a table, mail or with markup, read whole: csv:FILE#COLUMN, jsonl:, html:, ... read the text"
+)
 TIMES_NOTE = "lines of subtitles with their number, times, notes or a repetition left out"
 _MIN_CUES = 5
 _SHORT_BLOCK = 300
 _MAX_SHARE_ENDED = 0.6
 _DOC = re.compile(r"<doc\b.*>|</doc>")
-_TIMES = re.compile(r"(?:\d+:)?\d+:\d\d[.,]\d+ +--> +(?:\d+:)?\d+:\d\d[.,]\d+.*")
+_TIMES = re.compile(
+    r"(?:\d+:)?\d+:\d\d[.,]\d+(?: +--> +|,)(?:\d+:)?\d+:\d\d[.,]\d+.*"
+)  # a comma in SubViewer
 # What WebVTT has besides cues, and the markup inside of a cue; that with times shows words as they are spoken.
 _NO_CUE = re.compile(r"\ufeff?(?:WEBVTT|NOTE|STYLE|REGION)(?:\s.*)?")
 _CUE_TIME = re.compile(r"<\d+:[\d:.]+>")
@@ -55,7 +60,7 @@ class Text(LocalFiles):
 
 def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Document]:
     """Yield the documents of one file in CC-100's format, fetched first if it is remote."""
-    lines = decoded_lines(context, shard, ledger)
+    lines = own_lines(decoded_lines(context, shard, ledger), ledger)
     head = head_of(lines)
     if sum(map(_is_times, head)) >= _MIN_CUES:
         lines = join_sentences(_without_times(itertools.chain(head, lines), ledger))
@@ -64,7 +69,7 @@ def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Docume
         lines = ("" if _DOC.fullmatch(line) else line for line in itertools.chain(head, lines) if line)
         head = head_of(lines)
     texts = [line for line in head if line]
-    if is_other_format(head, shard.location):
+    if is_other_format(head, shard.location) or is_markdown(head):
         ledger.count_event(TABLE_NOTE)
     sizes = [sum(map(len, block)) for is_text, block in itertools.groupby(head, bool) if is_text]
     # Blocks of several lines that each end with a sentence are short documents, as CC-100's format has them.
@@ -87,13 +92,13 @@ def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Docume
 def announced_lines(lines: Iterator[str], ledger: Ledger) -> Iterator[str]:
     """Yield all lines; a file of another format is announced."""
     head = head_of(lines)
-    if is_other_format(head):
+    if is_other_format(head) or is_markdown(head):
         ledger.count_event(TABLE_NOTE)
     return itertools.chain(head, lines)
 
 
 def _is_times(line: str) -> bool:
-    return "-->" in line and _TIMES.fullmatch(line.strip()) is not None
+    return ":" in line and _TIMES.fullmatch(line.strip()) is not None
 
 
 def _without_times(lines: Iterator[str], ledger: Ledger) -> Iterator[str]:
@@ -124,8 +129,8 @@ def _without_times(lines: Iterator[str], ledger: Ledger) -> Iterator[str]:
 
 def decoded_lines(context: Context, shard: Shard, ledger: Ledger) -> Iterator[str]:
     """Yield the lines of one file; those that look blank are empty, and so is one between two pages (form feed)."""
-    for row in read_lines(context.local(shard), ledger, lang=context.one_lang):
-        yield from split_line(decode(row, ledger))
+    for number, row in enumerate(read_lines(context.local(shard), ledger, lang=context.one_lang)):
+        yield from split_line(decode(row, ledger).removeprefix("" if number else "\ufeff"))
 
 
 def _blocks(lines: Iterator[str], max_chars: int, ledger: Ledger) -> Iterator[str]:

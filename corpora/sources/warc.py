@@ -140,6 +140,7 @@ def _unchunk(body: bytes) -> bytes:
         position = end + 2 + length + 2
 
 
+_MARKS_OF_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _META_CHARSET = re.compile(rb"<meta\b[^<>]*charset", re.IGNORECASE)
 # What browsers read under a name that has fewer characters in Python.
 _WIDER = {"shift_jis": "cp932", "euc_kr": "cp949", "big5": "big5hkscs", "iso8859-11": "cp874"}
@@ -159,7 +160,11 @@ def html_text(page: bytes, parameters: str, ledger: Ledger) -> str:
     if num_bad and num_bad * _GOOD_PER_BAD <= sum(char > "\x7f" for char in text):
         return text  # a guess would take the whole page for another charset
     # A guess from a few letters is often wrong.
-    is_utf8 = not (num_bad or page.isascii() or _META_CHARSET.search(page, 0, _HEAD_BYTES))
-    codec = "utf-8" if is_utf8 else unmarked_utf(page[:_HEAD_BYTES])
-    codec = codec or detect_encoding(page, html5_compatible=True, from_html_meta=True) or "utf-8"
+    meta = _META_CHARSET.search(page, 0, _HEAD_BYTES)
+    codec = "utf-8" if not (num_bad or page.isascii() or meta) else unmarked_utf(page[:_HEAD_BYTES])
+    if not codec:  # the detector looks for it in the first kilobyte alone
+        is_marked = page[:2] in _MARKS_OF_UTF16
+        from_meta = page[meta.start() if meta and not is_marked else 0 :]
+        codec = detect_encoding(from_meta, html5_compatible=True, from_html_meta=True) or "utf-8"
+        codec = "utf-8" if codec.startswith("utf-16") and not is_marked else codec  # whose name could be read
     return str(bytes_to_str(page, _WIDER.get(codec, codec)))

@@ -39,15 +39,19 @@ _BLOCK = re.compile(r"<(/?)(?:summary|dialog|figure|figcaption)\b", re.IGNORECAS
 # The extractor takes one character of three bytes between two tags for an icon and leaves it out of the main content:
 # a Chinese particle between two links, a dash, a full stop. A noncharacter stands beside it meanwhile.
 _LONE = re.compile(r"(?<=>)\s*(?:[\u0800-\uffff]|&#?\w{2,10};)(?=\s*<)")
-# A date inside of a sentence, which is left out like that of a byline.
-_TIME = re.compile(
-    r"(?:(?<=[^\s<>])|(?<=[^\s<>]\s))<time\b[^<>]{0,300}>([^<>]{0,200})</time\s*>(?=\s*[^\s<])", re.IGNORECASE
+# A date inside of a sentence, which is left out like that of a byline; the name of a key or a button to press.
+_IN_SENTENCE = re.compile(
+    r"(?:(?<=[^\s<>])|(?<=[^\s<>]\s))<(time|label|button)\b[^<>]{0,300}>([^<>]{0,200})</\1\s*>(?=\s*[^\s<])",
+    re.IGNORECASE,
 )
+_LICENCE = re.compile(r"<section\b[^<>]{0,200}\bpg-boilerplate\b.*?</section\s*>", re.DOTALL)
 _BESIDE, _BULLETS = "\ufdd0", frozenset("•‣⁃‹›")
 _UNNESTED_TAGS = (
     "area|base|br|col|dd|dt|embed|hr|img|input|li|link|meta|option|p|param|path|source|tbody|td|tfoot|th|thead|tr|"
     "track|wbr"
 )
+# Of XHTML, as in books: what follows would stand inside of the element, or be the title of the page.
+_CLOSED = re.compile(rf"<(?!(?:{_UNNESTED_TAGS})\b)([a-zA-Z][\w:-]*+)([^<>]*+)(?<=/)>")
 _UNNESTED_TAG_NAMES = frozenset(_UNNESTED_TAGS.split("|"))
 # Main content or all, or whether the page was too deep; number of bytes that follow.
 _ANSWER_HEADER = struct.Struct("<BQ")
@@ -92,13 +96,16 @@ def text_of(html: str, main: bool) -> tuple[str, str]:
 
 
 def _extract(html: str, main: bool) -> tuple[str, str]:
+    if "w3.org/1999/xhtml" in html[:SMALL_CHARS]:
+        html = _CLOSED.sub(r"<\1\2></\1>", html)
     if html.count("<") > _MAX_DEPTH and _nesting_depth(html) > _MAX_DEPTH:
         return "", TOO_DEEP
     html = _BLOCK.sub(r"<\1div", keep_raised_digits(without_note_marks(html)))
     if main and (not html.isascii() or "&" in html):
         html = _LONE.sub(_kept, html)
-    if main and "<time" in html:
-        html = _TIME.sub(r"\1", html)
+    if "<time" in html or "<label" in html or "<button" in html:
+        html = _IN_SENTENCE.sub(r"\2", html)
+    html = _LICENCE.sub("", html)
     text = extract_plain_text(html, main_content=main, alt_texts=False, list_bullets=False)
     return text.replace(_BESIDE, ""), ""
 

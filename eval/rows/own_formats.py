@@ -46,9 +46,10 @@ _SEGMENT = re.compile(r"\s*(<seg [^>]*>|<\?xml |<(refset|srcset|tstset|mteval) ?
 _MARKS = {
     "sub-words (@@)": re.compile(r"\w@@( |$)"),
     "sub-words (\u2581)": re.compile("(^| )\u2581"),
+    "no text (NULL)": re.compile(r"^(\\N|NULL|<NA>|NaN)$"),
     "escapes (&quot;)": re.compile("&(amp|lt|gt|quot|apos|#39|#91|#93|#124);"),
 }
-"""What BPE, SentencePiece and Moses leave in a text."""
+"""What BPE, SentencePiece, databases and Moses leave in a text or in its place."""
 _EXCELS_LINE = re.compile("sep=[,;\t|]", re.IGNORECASE)
 """First line by which Excel names a delimiter."""
 _SENTENCE_NAMES = (
@@ -88,6 +89,12 @@ def read_table(paths: Sequence[Path], reading: Reading, langs: Sequence[str] = (
     filled = [(number, line) for number, line in numbered if line.strip()]
     if not filled:
         raise UserError(f"{path} has no rows", fix="give a file with labelled rows")
+    if filled[0][1].startswith("#FORMAT=WebAnno TSV"):
+        raise UserError(
+            f"{path} is WebAnno TSV, as INCEpTION exports it",
+            "CoNLL columns or JSON lines",
+            "export the documents as CoNLL 2002 or CoNLL 2003",
+        )
     if filled[0][1].lstrip().startswith("{"):
         table = _json_rows(path, filled, reading, langs)
     elif filled[0][1].lstrip().startswith("[") and path.suffix == ".json":
@@ -115,8 +122,8 @@ def read_table(paths: Sequence[Path], reading: Reading, langs: Sequence[str] = (
 
 def _marks_of_programs(rows: Sequence[OwnRow]) -> str:
     """Return in words how many rows have texts that were cut into sub-words or escaped, else ""."""
-    texts = [" ".join(cell for cell in row.cells.values() if isinstance(cell, str)) for row in rows]
-    counts = {what: sum(map(bool, map(mark.search, texts))) for what, mark in _MARKS.items()}
+    texts = [[cell for c, cell in row.cells.items() if isinstance(cell, str) and c != LABEL] for row in rows]
+    counts = {what: sum(any(map(mark.search, cells)) for cells in texts) for what, mark in _MARKS.items()}
     return "".join(f"; {count} with {what}, read as they are" for what, count in counts.items() if count)
 
 

@@ -102,7 +102,9 @@ def _text_and_spans(record: Mapping[str, Any]) -> tuple[str, list[Span] | None]:
     annotations = inner.get("annotations")
     if isinstance(annotations, list) and all(isinstance(e, dict) and "result" in e for e in annotations):
         annotations = [each for each in annotations if not each.get("was_cancelled")]
-        inner["annotations"] = len(annotations) == 1 and [e.get("value") for e in annotations[0]["result"]]
+        inner["annotations"] = len(annotations) == 1 and [
+            e["value"] for e in annotations[0]["result"] if "start" in e.get("value", ())
+        ]
     by_field = [_spans(value) for name, value in inner.items() if name not in _NO_SPANS]
     return text, max((each for each in by_field if each is not None), key=len, default=None) if text else None
 

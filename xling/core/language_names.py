@@ -15,14 +15,16 @@ from xling.core.languages import Language
 
 _REGION = re.compile(r"[a-z]{2}|[0-9]{3}")
 _BRACKETS = re.compile(r"\s*[(\[].*[)\]]\s*$")
+_IN_BRACKETS = re.compile(r"\w[^()\[\]]{0,30}[(\[]([^()\[\]]+)[)\]]")
 _PART = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _PLAIN_WORDS = frozenset(
     re.findall(
         r"\w+",
-        "abstract answer article body caption category class column comment content corpus data date description doc "
-        "document domain file gold heading headline human id index input key label lang language line link message mt "
-        "name no notes num number origin original output page paragraph phrase post query question reference response "
-        "review row score segment sent sentence side source split src string summary tag target text tgt title topic "
+        "abstract answer article body caption category class column comment comments content context corpus data "
+        "date description doc document domain file fuzzy gold heading headline human id identifier index input key "
+        "label labels lang language line link location message mt name no notes num number origin original output page "
+        "paragraph phrase post query question reference response review row score segment sent sentence side source "
+        "split src status string strings summary tag tags target text tgt title topic "
         "transcript translated translation tweet unit url utterance version word",
     )
 )
@@ -54,7 +56,10 @@ def in_column_name(text: str) -> Language | None:
         return language
     parts = _PART.findall(text.lower())
     others = [part for part in parts if part not in _PLAIN_WORDS]
-    return named("-".join(others)) if others and len(others) < len(parts) else None
+    language = named("-".join(others)) if others and len(others) < len(parts) else None
+    if language is None and (inside := _IN_BRACKETS.fullmatch(text.strip())):  # ``Jibu (Kiswahili)``
+        language = named(inside[1])
+    return language
 
 
 def is_plain(text: str) -> bool:

@@ -29,6 +29,8 @@ _ENTITY = re.compile(r"&(?:[a-zA-Z][a-zA-Z0-9]{1,8}|#[0-9]{2,7}|#[xX][0-9a-fA-F]
 _MAX_ROUNDS = 2  # text that was escaped or decoded wrongly twice
 # Bytes or a list of texts, as Python writes them.
 _PYTHON = re.compile(r"(?:b|\[)['\"].*['\"]\]?\Z", re.DOTALL)
+# Letters in the shapes of print, as text of a PDF has them; no signs such as ﷺ and brackets of the Koran.
+_ARABIC_SHAPES = re.compile("[\ufb50-\ufbb1\ufbd3-\ufbff\ufe70-\ufefc]+")
 _CODE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+")
 # Bytes as mail programs write them (quoted-printable): a letter in UTF-8, then in such a text all else and cut lines.
 _MAIL_LETTER = re.compile(r"=[C-F][0-9A-F]=[89AB][0-9A-F]")
@@ -98,7 +100,7 @@ _APOSTROPHE = re.compile(r"(?<=[^\W\d_])[`´](?=[^\W\d_])")
 _QUOTE_MARKS = '"“”„«»‟'
 
 DAMAGE_PATTERN = (
-    r"^(?:b|\[)['\"]|=[C-F][0-9A-F]=[89AB]|&[a-zA-Z#][a-zA-Z0-9]{1,8};|\\[unr]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u{ad}\u{feff}\u{200b}-\u{200f}\u{2028}-\u{202e}"
+    r"[\u{fb50}-\u{fbff}\u{fe70}-\u{fefc}]|^(?:b|\[)['\"]|=[C-F][0-9A-F]=[89AB]|&[a-zA-Z#][a-zA-Z0-9]{1,8};|\\[unr]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u{ad}\u{feff}\u{200b}-\u{200f}\u{2028}-\u{202e}"
     r"\u{2060}-\u{2069}]|``|,,|\"\"|\p{L}[`´]\p{L}|Ã "
     + "".join(f"|{_sequence_pattern(codec)}" for codec in _WHOLE_TEXT_CODECS)
     + "|[ÃÂÐÑ]\u00a0"
@@ -114,7 +116,14 @@ def _decode_mail_bytes(match: re.Match[str]) -> str:
 
 
 def decode_entities(text: str) -> str:
-    r"""Replace character references, ``\u00e9`` and ``\n`` with their characters; a no-break space becomes a space."""
+    r"""Replace character references, ``\u00e9``, ``\n`` and shapes of Arabic letters with their characters.
+
+    A no-break space becomes a space.
+    """
+    if not text.isascii():
+        text = _ARABIC_SHAPES.sub(
+            lambda match: unicodedata.normalize("NFKC", match[0]).replace(" ", ""), text
+        )
     if _PYTHON.match(text):
         with catch_warnings(action="error"), suppress(Exception):
             if repr(value := literal_eval(text)) == text:

@@ -22,7 +22,7 @@ READ_REASONS = {
     "malformed": "a row that is damaged, too long, in other languages, or without the two texts",
     "missing_side": "a unit that lacks one of the two languages",
     **{reason: text for reason, text in REASONS.items() if reason.endswith(" member")},
-    "unfinished": "a unit that its file marks as not translated, doubtful or obsolete",
+    "unfinished": "a unit that its file marks as not translated, doubtful, rejected or obsolete, or as the credits",
     "unpaired_member": "a file of an archive without its counterpart in the other language",
 }
 BATCH_PAIRS = 50_000

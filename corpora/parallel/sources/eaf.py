@@ -15,6 +15,7 @@ from xling.corpora.parallel.sources import (
     existing_path,
 )
 from xling.text.document import Ledger
+from xling.text.files.globs import path_and_field
 
 
 @PAIR_SOURCES.register("eaf")
@@ -24,7 +25,7 @@ class Eaf(PairReader):
     @classmethod
     def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
         """Return one source of one file."""
-        name, _, tiers = rest.partition("#")
+        name, tiers = path_and_field(rest)
         names = [each for each in tiers.split("+") if each]
         if len(names) not in (0, 2):
             raise UserError(f"source 'eaf:{rest}' names {len(names)} tiers", "two: eaf:FILE#SRC+TGT")

@@ -10,6 +10,9 @@ _LINE_BREAK = re.compile(
 _FORMAT = re.compile(
     r"(?:</?(?:b|i|u|em|strong|span|font|a|sub|sup|small|cf)\b[^>]*>|\\[biu]0?|)", re.IGNORECASE
 )
+# Codes that a program has written as text: ``{b>bold<b}`` of Phrase, ``<f0>bold</f0><x1/>`` of OmegaT, ``<1>``.
+_WRITTEN = re.compile(r"\{(?:[biu_^]{1,3}|\d+)>|<(?:[biu_^]{1,3}|\d+)\}|</?(?!h[1-6]>)[a-z]{0,3}\d{1,4}(/?)>")
+_PLACEHOLDER = re.compile(r"(?<!\{)\{\d+\}(?!\})")  # of Phrase's own files
 BREAK = "\ufdd0"  # a code point that no text has
 _BREAKS = re.compile(f"{BREAK}+")
 _UNSPACED = frozenset({"Hani", "Jpan", "Bopo", "Thai", "Laoo", "Khmr", "Mymr", "Tibt"})
@@ -24,9 +27,16 @@ def mark_of_code(tag: str, content: str) -> str:
     return "" if tag in ("bpt", "ept") or _FORMAT.fullmatch(content.strip()) else BREAK
 
 
-def joined(parts: list[str]) -> str:
-    """Return the text of a segment; where a code separates two words there is a space, in scripts with spaces."""
-    text = _BREAKS.sub(_separator, "".join(parts))
+def joined(parts: list[str], has_placeholders: bool = False) -> str:
+    """Return the text of a segment; where a code separates two words there is a space, in scripts with spaces.
+
+    With placeholders, numbers in curly brackets are codes too.
+    """
+    text = "".join(parts)
+    if ">" in text or "}" in text:
+        text = _WRITTEN.sub(lambda code: BREAK if code[1] else "", text)
+        text = _PLACEHOLDER.sub(BREAK, text) if has_placeholders else text
+    text = _BREAKS.sub(_separator, text)
     return " ".join(text.split())
 
 

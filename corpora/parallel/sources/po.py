@@ -37,6 +37,10 @@ _MSGID = re.compile(rb"^msgid .*$", re.MULTILINE)
 _CHARSET = re.compile(rb"charset=([\w.:-]+)")
 _LANGUAGE = re.compile(rb"\"Language:\s*([\w@.-]+)")
 _CONFLICT = "#-#-#-#-#"  # between the translations of two catalogues that msgcat has joined
+# Messages in whose place the names of the translators stand, by their text (GNOME) or context (KDE).
+_CREDITS = frozenset(
+    {"translator-credits", "translator_credits", "NAME OF TRANSLATORS", "EMAIL OF TRANSLATORS"}
+)
 _KEY = re.compile(r"[A-Za-z]\w*(?:[._]\w+)+")
 KEYS_NOTE = "messages whose source is a name, such as menu.file.open"
 _NO_TEXT = re.compile(rb"^(?:#.*|msgid .*)$", re.MULTILINE)
@@ -81,7 +85,7 @@ def _rows(path: Path, context: SourceContext, ledger: Ledger) -> Iterator[Row]:
             pairs = list(dict.fromkeys([(entry.msgid, singular), (entry.msgid_plural, others)]))
         for source, target in ((text.translate(_SHOWN) for text in pair) for pair in pairs):
             reason = ""
-            if entry.obsolete or entry.fuzzy or _CONFLICT in target:
+            if entry.obsolete or entry.fuzzy or _CONFLICT in target or {source, entry.msgctxt} & _CREDITS:
                 reason = UNFINISHED
             elif not target.strip() or not source.strip():
                 reason = "missing_side"

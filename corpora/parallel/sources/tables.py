@@ -33,12 +33,17 @@ from xling.corpora.sources.jsonl import as_text
 from xling.text.document import Ledger, replace_surrogates
 from xling.text.files import corpus_reader
 from xling.text.files.compressed import MAX_CELL_BYTES
+from xling.text.files.globs import path_and_field
 
-_TEXT_COLUMNS = (("src", "source", "sentence1", "text_a"), ("tgt", "target", "sentence2", "text_b"))
+_TEXT_COLUMNS = (
+    ("src", "source", "sentence1", "text_a", "source text", "source_text", "source string", "source_string"),
+    ("tgt", "target", "sentence2", "text_b", "target text", "target_text", "target string", "translation"),
+)
 _LANG_COLUMNS = tuple(
     tuple(f"{side}_{word}" for side in sides for word in ("lang", "language"))
     for sides in (("src", "source"), ("tgt", "target"))
 )
+_ARRAY = "is an array: jq -c '.[]' makes rows of it"
 _DOC_COLUMNS = ("doc", "doc_id", "document")
 _TRANSLATION = "translation"
 
@@ -56,7 +61,7 @@ class TableFile(PairReader):
     def open(cls, rest: str, context: SourceContext) -> list[PairSource]:
         """Return one source of one file."""
         uri = f"{cls.kind}:{rest}"
-        file_name, _, columns = rest.partition("#")
+        file_name, columns = path_and_field(rest)
         column_names = [c for c in columns.split("+") if c]
         if len(column_names) not in (0, 2, 3):
             raise UserError(
@@ -127,8 +132,9 @@ class Jsonl(TableFile):
             for record in read_values(line, ledger):
                 row = from_record(record, column_names, context) if isinstance(record, dict) else None
                 if row is None:
-                    if isinstance(record, dict) and (READ_STAGE, "malformed") not in ledger.dropped:
-                        ledger.count_event(f"malformed: the first such row has {', '.join(record)}"[:200])
+                    if (READ_STAGE, "malformed") not in ledger.dropped and isinstance(record, dict | list):
+                        fields = f"has {', '.join(record)}" if isinstance(record, dict) else _ARRAY
+                        ledger.count_event(f"malformed: the first such row {fields}"[:200])
                     drop_row(ledger, "malformed", f"{path}/{number}", line)
                 else:
                     yield row

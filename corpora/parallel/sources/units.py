@@ -15,6 +15,7 @@ MAX_BYTES = 1 << 28
 Unit = tuple[str, Mapping[str, str] | None, str]
 """Name of a unit, its text by language code (None where it is damaged), and its document."""
 UNFINISHED = "unfinished"
+NO_LANGUAGE_NOTE = "units with a text of which the file says no language, taken for the other one of the pair"
 Texts = dict[str, str]
 """Key -> text of a file."""
 
@@ -54,6 +55,9 @@ def _rows(path: Path, units: Iterable[Unit], context: SourceContext, ledger: Led
             continue
         codes.update(texts)
         src, tgt = (text_in_language(texts, lang) for lang in (context.src, context.tgt))
+        if len(texts) == 2 and "" in texts and (src is None) != (tgt is None):
+            src, tgt = (texts[""] if side is None else side for side in (src, tgt))
+            ledger.count_event(NO_LANGUAGE_NOTE)
         if src and tgt:
             num_rows += 1
             yield src, tgt, doc

@@ -19,6 +19,7 @@ _SKIPPED = frozenset(
 )
 _INHERITED = frozenset({"file", "group", "unit", "trans-unit"})
 _NOT_TRANSLATED = frozenset({"new", "needs-translation", "initial"})
+_REJECTED, _DELETED = "Rejected", "x-sdl-deleted"  # of memoQ, of Trados
 _BREAKS = frozenset({"lb", "x-html-br", "fmt", "pb"})
 
 
@@ -35,13 +36,12 @@ class Xliff(UnitFile):
         Raises:
             UserError: no unit of the file is whole.
         """
-        langs, doc, number = ["", ""], "", 0
+        langs, doc, number, of_phrase = ["", ""], "", 0, False
         unit: dict[str, _Text] = {}
         state, skipped = "", 0
         wanted = [True]
         text: _Text | None = None
         codes: list[list[str]] = []
-        marks: list[str] = []
         for kind, name, attributes in unit_events(path, _OUTER, _HEADS, _TEXTS):
             if kind == DAMAGED:
                 number += 1
@@ -54,9 +54,10 @@ class Xliff(UnitFile):
                 if codes:
                     codes[-1].append(name)
                 elif text:
-                    text.add(name, marks[-1] if marks else "")
+                    text.add(name)
             elif name in _HEADS and kind == "start":
                 del wanted[1:]
+                of_phrase = of_phrase or any("memsource" in value for value in attributes.values())
                 langs[0] = attributes.get("srcLang") or attributes.get("source-language") or langs[0]
                 langs[1] = attributes.get("trgLang") or attributes.get("target-language") or langs[1]
                 doc = attributes.get("original", "") if name == "file" else ""
@@ -64,12 +65,13 @@ class Xliff(UnitFile):
                 wanted.append(attributes.get("translate", "yes" if wanted[-1] else "no") != "no")
             if name in _UNITS and kind == "start":
                 unit, state, number = {}, attributes.get("state", ""), number + 1
+                state = "no" if attributes.get("mq:status") == _REJECTED else state
             elif name in _UNITS and kind == "end":
                 yield from _units_of(
                     path, f"{number}", unit, state if wanted[-1] else "no", langs, doc, ledger
                 )
             elif name in _TEXTS and kind == "start":
-                text, codes, marks = _Text(), [], []
+                text, codes = _Text(of_phrase), []
                 unit[name] = text
                 side = int(name == "target")
                 langs[side] = langs[side] or attributes.get("xml:lang", "")
@@ -78,29 +80,41 @@ class Xliff(UnitFile):
                 text = None
             elif text and name == "mrk":
                 if kind == "start":
-                    is_segment = attributes.get("mtype") == "seg"
-                    marks.append(attributes.get("mid", "") if is_segment else marks[-1] if marks else "")
-                elif marks:
-                    marks.pop()
+                    text.begin_mark(attributes.get("mtype", ""), attributes.get("mid", ""))
+                elif text.marks[1:]:
+                    text.marks.pop()
             elif text and name in _CODES and kind == "start":
                 codes.append(_shown(attributes))
             elif text and name in _CODES and codes:
-                text.add(_mark(name, "".join(codes.pop())), marks[-1] if marks else "")
+                text.add(_mark(name, "".join(codes.pop())))
             if kind == "end" and name in _INHERITED:
                 wanted.pop()
 
 
 @dataclass
 class _Text:
-    """A text in the making: its parts, and those of each of its segments by their number."""
+    """A text in the making: its parts, those of each of its segments by their number, and the open marks."""
 
+    has_placeholders: bool = False
     parts: list[str] = field(default_factory=list)
     segments: dict[str, list[str]] = field(default_factory=dict)
+    marks: list[str] = field(default_factory=lambda: [""])
 
-    def add(self, text: str, segment: str) -> None:
-        self.parts.append(text)
-        if segment:
-            self.segments.setdefault(segment, []).append(text)
+    def begin_mark(self, kind: str, number: str) -> None:
+        """Begin a segment, deleted text, or something else that is passed over."""
+        self.marks.append(number if kind == "seg" else _DELETED if kind == _DELETED else self.marks[-1])
+        self.add("")
+
+    def add(self, text: str) -> None:
+        """Add text to the open segment, unless it is deleted."""
+        if _DELETED not in self.marks:
+            self.parts.append(text)
+            if self.marks[-1]:
+                self.segments.setdefault(self.marks[-1], []).append(text)
+
+    def joined(self, segment: str = "") -> str:
+        """Return the whole text, or that of a segment."""
+        return joined(self.segments.get(segment, []) if segment else self.parts, self.has_placeholders)
 
 
 def _shown(attributes: dict[str, str]) -> list[str]:
@@ -117,20 +131,20 @@ def _mark(name: str, content: str) -> str:
 def _units_of(
     path: Path, name: str, unit: dict[str, _Text], state: str, langs: list[str], doc: str, ledger: Ledger
 ) -> Iterator[Unit]:
-    """Yield the unit, or its segments where both sides have the same ones."""
+    """Yield the unit, or its segments where both sides have some in common."""
     if "source" not in unit:
         yield name, None, doc
         return
     source, target = unit.get("seg-source") or unit["source"], unit.get("target")
-    if state == "no" or (state in _NOT_TRANSLATED and target and joined(target.parts)):
-        drop_row(ledger, UNFINISHED, f"{path}/{name}", joined(source.parts))
+    if state == "no" or (state in _NOT_TRANSLATED and target and target.joined()):
+        drop_row(ledger, UNFINISHED, f"{path}/{name}", source.joined())
         return
-    if target and source.segments and source.segments.keys() == target.segments.keys():
-        for number in source.segments:
-            sides = joined(source.segments[number]), joined(target.segments[number])
+    if target and source.segments.keys() & target.segments.keys():
+        for number in dict.fromkeys([*source.segments, *target.segments]):
+            sides = source.joined(number), target.joined(number)
             yield f"{name}.{number}", _by_lang(langs, sides), doc
     else:
-        yield name, _by_lang(langs, (joined(source.parts), joined(target.parts) if target else "")), doc
+        yield name, _by_lang(langs, (source.joined(), target.joined() if target else "")), doc
 
 
 def _by_lang(langs: list[str], sides: tuple[str, str]) -> dict[str, str]:

@@ -86,3 +86,10 @@ def test_marks_that_programs_leave_in_texts_are_counted(
     assert capsys.readouterr().err.count("read as they are") == 3
     suite_of("retrieval", *[written(tmp_path, name, "a @@\nb\n") for name in ("y.sw", "y.en")])
     assert "read as they are" not in capsys.readouterr().err
+
+
+def test_texts_that_a_database_had_none_for_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suite_of("classes", written(tmp_path, "a.tsv", "text\tlabel\na b\tx\n\\N\ty\nNULL\tx\nno NULL\ty\n"))
+    assert "2 with no text (NULL), read as they are" in capsys.readouterr().err

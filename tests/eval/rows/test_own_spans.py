@@ -222,3 +222,23 @@ def test_a_last_column_without_spans_beside_one_with_them_is_told(
 ) -> None:
     suite_of("tags", written(tmp_path, "de.test.tsv", "1\tUlm\tB-LOC\tO\n2\tist\tO\tO\n"))
     assert "column 3 marks spans, and the last one has O alone" in capsys.readouterr().err
+
+
+def test_relations_and_choices_beside_the_spans_of_label_studio(tmp_path: Path) -> None:
+    span = {"id": "a", "type": "labels", "value": {"start": 0, "end": 5, "text": "Amina", "labels": ["PER"]}}
+    others = [
+        {"type": "relation", "from_id": "a", "to_id": "b"},
+        {"type": "choices", "value": {"choices": ["x"]}},
+    ]
+    record = {"id": 1, "data": {"text": "Amina ate."}, "annotations": [{"result": [*others, span]}]}
+    (row,) = rows_of(suite_of("tags", written(tmp_path, "a.jsonl", json.dumps(record))))
+    assert (row.fields["tokens"], row.label) == (("Amina", "ate", "."), ("B-PER", "O", "O"))
+
+
+def test_the_format_of_inception_is_refused_with_what_to_export(tmp_path: Path) -> None:
+    text = (
+        "#FORMAT=WebAnno TSV 3.3\n#T_SP=webanno.custom.Ner|value\n\n\n#Text=Amina ate\n1-1\t0-5\tAmina\tPER\n"
+    )
+    for kind in ("tags", "classes"):
+        with pytest.raises(UserError, match="export the documents as CoNLL 2002"):
+            suite_of(kind, written(tmp_path, "a.tsv", f"{text}1-2\t6-9\tate\t_\n"))

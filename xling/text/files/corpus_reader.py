@@ -7,6 +7,7 @@ from pathlib import Path
 from xling.core.errors import UserError
 from xling.core.language_tags import language_of
 from xling.core.output.manifest import check_as_published
+from xling.text.files.around_text import own_lines
 from xling.text.files.compressed import (
     DAMAGE_ERRORS,
     MAX_CELL_BYTES,
@@ -116,14 +117,15 @@ def text_lines(
             continue
         try:
             line = raw.decode("utf-8").rstrip("\r")
-            if keep_bad and "\0" in line:
-                raise UnicodeDecodeError("utf-8", raw, raw.index(0), raw.index(0) + 1, "zero byte")
         except UnicodeDecodeError as error:
             first_error = first_error or _not_utf8(name, number, error)
             num_bad += 1
             if not keep_bad or num_bad > max(_MIN_BAD_LINES, num_good):
                 raise first_error from None
             yield BadLine(raw.decode("utf-8", "replace"))
+            continue
+        if keep_bad and "\0" in line:
+            yield BadLine(line)
             continue
         num_good += not raw.isascii()
         yield line.removeprefix("\ufeff") if number == 1 else line
@@ -156,8 +158,8 @@ def _lang_of(path: Path) -> str:
 def read_documents(paths: Iterable[str]) -> Iterator[list[str]]:
     """Yield documents as lists of non-empty paragraphs.
 
-    Text files hold one paragraph per line and a blank line between documents (CC-100's format); Parquet
-    files hold one document per row in the column ``text`` with paragraphs separated by newlines.
+    Text files hold one paragraph per line and a blank line between documents (CC-100's format). Lines that `own_lines`
+    leaves out are passed over. Parquet files hold one document per row in the column ``text``, a paragraph a line.
 
     Raises:
         UserError: as `read_lines`; or a Parquet file is damaged or lacks text in a row, or `refuse_other_formats`.
@@ -169,7 +171,7 @@ def read_documents(paths: Iterable[str]) -> Iterator[list[str]]:
                     yield paragraphs
             continue
         paragraphs_so_far: list[str] = []
-        lines = itertools.chain.from_iterable(map(split_line, read_lines(path)))
+        lines = own_lines(itertools.chain.from_iterable(map(split_line, read_lines(path))))
         refuse_other_formats(head := head_of(lines), path)
         for line in itertools.chain(head, lines):
             if line:

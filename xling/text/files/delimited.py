@@ -140,7 +140,7 @@ class Rows:
         while (line := self._next()) is not None:
             if not line.strip(" \r"):
                 continue
-            if isinstance(line, BadLine):
+            if isinstance(line, BadLine) and not self._is_open(line):
                 yield TextRow(line, None)
             elif "\r" in line and self._are_rows(parts := line.split("\r")):
                 self._waiting.extendleft(reversed(parts))
@@ -165,6 +165,14 @@ class Rows:
         cells, error = self._split(line)
         return not error and len(cells) == self.width > 1
 
+    def _is_open(self, line: BadLine) -> bool:
+        """Return whether a line that is whole, with bytes that are no text, ends inside of a cell."""
+        return self._is_whole(line) and self._split(line)[1] == _OPEN
+
+    @staticmethod
+    def _is_whole(line: BadLine) -> bool:
+        return "\0" in line or "\ufffd" in line
+
     def _are_rows(self, parts: Sequence[str]) -> bool:
         """Return whether carriage returns end rows: most parts are whole rows, and together they are none."""
         num_rows = sum(map(self._is_row, parts))
@@ -175,15 +183,19 @@ class Rows:
         if not error:
             return TextRow(line, tuple(cells))
         if error == _OPEN and (text := self._joined(line)) is not None:
-            return TextRow(text, tuple(self._split(text)[0]))
+            return TextRow(text, None if isinstance(text, BadLine) else tuple(self._split(text)[0]))
         return TextRow(line, None)
 
     def _joined(self, line: str) -> str | None:
-        """Return the row that begins in ``line`` and ends in a later one, which is taken; None if there is none."""
+        """Return the row that begins in ``line`` and ends in a later one, which is taken; None if there is none.
+
+        With a `BadLine` in it, it is one.
+        """
         parts, size, num_rows, num_open = [line], len(line), 0, 0
         for index in range(_MAX_LINES):
             later = self._peek(index)
-            if later is None or isinstance(later, BadLine) or size > MAX_CELL_BYTES:
+            is_cut = isinstance(later, BadLine) and not self._is_whole(later)
+            if later is None or is_cut or size > MAX_CELL_BYTES:
                 return None
             parts.append(later)
             size += len(later) + 1
@@ -206,7 +218,7 @@ class Rows:
                 return None
             for _ in range(index + 1):
                 self._waiting.popleft()
-            return text
+            return BadLine(text) if any(isinstance(part, BadLine) for part in parts) else text
         return None
 
 

@@ -7,17 +7,26 @@ from collections.abc import Iterator, Sequence
 MIN_ROWS = 5
 """Of a table, and of other lines of one kind."""
 _HEAD_LINES, _HEAD_CHARS = 1000, 1 << 20
-_CALLED_TABLE = re.compile(r"\.(?:csv|tsv)(?:\.\w+)?$", re.IGNORECASE)
+_CALLED_OTHER = re.compile(
+    r"\.(?:csv|tsv|ya?ml|toml|ini|tex|eml|mbox|log)(?:\.(?:gz|xz|zst|bz2))?$", re.IGNORECASE
+)
 _MARKUP = (
     *("<?xml", "<mediawiki", "<!", "<htm", "<head", "<body", "<div", "<p>", "<doc ", '{"', "warc/1."),
     *("<srcset", "<refset", "<tstset", "<mteval", "<tmx", "<xliff"),
     *("\\documentclass", "\\id ", "[script info]", "webvtt", "[{", "insert into ", "-- mysql dump"),
 )
-# Lines of USFM, of subtitles, of lyrics, times, messages of a chat with their dates, JSON, and messages of programs.
+# Lines of USFM, of subtitles, of lyrics, times, messages of a chat with their dates, JSON, messages of programs, logs.
 _MARKED = re.compile(
-    r'"[^"]*" ?[=:] ".*"[;,]?|msg(?:id|str) ".*|\[?\d+[/.]\d+[/.]\d+,? \d+:\d\d.*|'
-    r"\\[a-z]+\d?\*?(?: .*)?|Dialogue: \d.*|\{\d+\}\{\d+\}.*|\[\d+:\d\d(?::\d\d)?(?:\.\d+)?\].*|[\d:.,]+ +--> .*"
+    r'"[^"]*" ?[=:] ".*"[;,]?|msg(?:id|str) ".*|\[?\d+[/.-]\d+[/.-]\d+(?:,? |T)\d+:\d\d.*|'
+    r"\\[a-z]+\d?\*?(?: .*)?|Dialogue: \d.*|\{\d+\}\{\d+\}.*|\[\d+:\d\d(?::\d\d)?(?:\.\d+)?\].*|[\d:.,]+ +--> .*|"
+    r"[a-zA-Z][\w.-]*=\S.*|[\d:]+\.\d+,[\d:]+\.\d+|[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d .*|\d+:\d\d <.*"
 )
+_MARKDOWN = re.compile(r"#{1,6} \S.*|```.*|\|.*\||.*\]\((?:https?:|[#/.]).*")
+_MAIL = re.compile(
+    "(?:Received|Return-Path|Delivered-To|Message-I[Dd]|MIME-Version|Content-(?:Type|Transfer-Encoding)|In-Reply-To|"
+    "Subject|Newsgroups|Organization|Lines|X-[A-Z][\\w-]+): "
+)
+_MIN_HEADERS, _FIRST_LINES = 3, 40
 _MIN_MARKED, _MIN_NAMED = 0.2, 0.9
 _NAME = re.compile(r"(?=\S*\d)(?=\w+[-_.])[\w.-]{8,}\s")  # of a recording: ``1089-134686-0000``
 
@@ -33,19 +42,30 @@ def head_of(lines: Iterator[str]) -> list[str]:
 
 
 def is_other_format(head: Sequence[str], name: str = "") -> bool:
-    """Return whether the first lines of a file are a table, markup, subtitles or lines with a name before them.
+    """Return whether the first lines of a file are a table, markup, mail, subtitles or lines with a name before them.
 
     Args:
         head: the lines.
-        name: of the file, which may be that of a table.
+        name: of the file, which may be that of a table or another format.
     """
     texts = list(filter(None, head))
-    if _CALLED_TABLE.search(name) or "".join(map(str.strip, texts[:2])).lower().startswith(_MARKUP):
+    if _CALLED_OTHER.search(name) or "".join(map(str.strip, texts[:2])).lower().startswith(_MARKUP):
+        return True
+    if sum(1 for line in texts[:_FIRST_LINES] if _MAIL.match(line)) >= _MIN_HEADERS:
         return True
     tabs = Counter(line.strip().count("\t") for line in texts)
-    least = max(MIN_ROWS, _MIN_MARKED * len(texts))
     if any(num_tabs and num >= max(MIN_ROWS, len(texts) / 2) for num_tabs, num in tabs.items()):
         return True
     names = {match[0] for line in texts if (match := _NAME.match(line))}
     is_named = len(names) >= max(MIN_ROWS, _MIN_NAMED * len(texts))
-    return is_named or sum(1 for line in texts if _MARKED.fullmatch(line.strip())) >= least
+    return is_named or _are_many(texts, _MARKED)
+
+
+def is_markdown(head: Sequence[str]) -> bool:
+    """Return whether the first lines of a file have headings, tables, code or links of Markdown."""
+    return _are_many(list(filter(None, head)), _MARKDOWN)
+
+
+def _are_many(texts: Sequence[str], pattern: re.Pattern[str]) -> bool:
+    num = sum(1 for line in texts if pattern.fullmatch(line.strip()))
+    return num >= max(MIN_ROWS, _MIN_MARKED * len(texts))
