@@ -333,6 +333,8 @@ def _label_lines(
         lines.append(
             f"{total[NO_GOLD]} rows have the label {NO_GOLD}: in SNLI and MNLI they have none; leave them out"
         )
+    if len(labels) == 1:
+        lines.append("all rows have one label: nothing can be learned from them, and every answer is right")
     if any(_FRACTION.fullmatch(label) for label in labels):
         lines.append("labels are numbers: each is a class of its own, not a value on a scale")
     if train and (unlearned := [label for label in labels if not train[label]]):
