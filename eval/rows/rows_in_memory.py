@@ -43,8 +43,8 @@ def texts_of(texts: Any, call: str, others: bool = False) -> list[Any]:
         others: whether an item may be something else than a text, such as a pair.
 
     Raises:
-        UserError: a single text, an item that is none, or what does not yield its texts: a frame or a mapping yields
-            its names, and a set no order.
+        UserError: a single text, an item that is not a text, or what does not yield its texts: a frame or a mapping
+            yields its names, and a set no order.
     """
     if isinstance(texts, str):
         raise UserError("texts is one string", "a list of texts", f"{call}([text])")

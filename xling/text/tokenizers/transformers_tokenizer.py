@@ -22,7 +22,7 @@ MOSES_KEY = (
 BYTE_LEVEL_SPACE = "\u0120"
 """Marker of a word's start in byte-level vocabularies."""
 _UNWRITTEN = "\ufdd0"
-"""A code point that is no character, before the names of pieces that no text may have."""
+"""Code point of no character: it stands before the names of pieces that no text may have."""
 
 
 def write_tokenizer(path: Path, tokenizer: str, order: Sequence[int]) -> None:
