@@ -53,7 +53,7 @@ def test_vectors_are_those_of_an_evaluation(model: Path) -> None:
     np.testing.assert_array_equal(vectors, EncoderBackend(model, "m").embed(texts, "en", -1, "max"))
     np.testing.assert_array_equal(vectors, loaded.encode(texts, lang="English", pooling="max"))
     assert loaded.encode([]).shape == (0, 32)
-    for wrong in ({"lang": "xx"}, {"pooling": "median"}, {"layer": 9}):
+    for wrong in ({"lang": "xx"}, {"lang": None}, {"pooling": "median"}, {"layer": 9}):
         with pytest.raises(UserError):
             loaded.encode(texts, **wrong)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="a list of texts"):
