@@ -202,6 +202,18 @@ def test_specials_that_somebody_wrote_into_a_text_are_its_letters(
     )["input_ids"]
 
 
+@pytest.mark.parametrize(("kind", "is_told"), [("roberta", False), ("electra", True)])
+def test_specials_that_the_tokenizer_does_not_put_around_a_text_are_told(
+    written: Callable[[str], Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+    is_told: bool,
+) -> None:
+    run_hf(ImportConfig(written(kind), tmp_path / "in"))
+    assert ("[CLS] and [SEP] are put around a text here" in capsys.readouterr().err) == is_told
+
+
 def test_the_ends_of_a_text_are_those_of_the_template(written: Callable[[str], Path], tmp_path: Path) -> None:
     folder = Path(shutil.copytree(written("roberta"), tmp_path / "model"))
     path = folder / "tokenizer_config.json"
