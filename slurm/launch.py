@@ -56,6 +56,12 @@ def submit(name: str, cfg: Any, cluster: str, settings: Mapping[str, str] | None
     return submit_stage(STAGES[name], [cfg], cluster, settings)
 
 
+def check_settings(name: str, settings: Mapping[str, str]) -> None:
+    """Raise UserError for settings that `submit` would refuse; nothing is submitted."""
+    site, resource_settings, _ = _split_settings(settings)
+    site.resources(name, resource_settings)
+
+
 def submit_sweep(
     name: str, cfgs: Sequence[Any], cluster: str, settings: Mapping[str, str] | None = None
 ) -> Answer:

@@ -133,6 +133,10 @@ class Resources:
             raise UserError(
                 f"sbatch.mem-per-gpu with mem_gb={self.mem_gb:g}", "one of them", "mem_gb=none beside it"
             )
+        if self.gpus_per_node and "gpu" in self.gres:
+            raise UserError(
+                f"gres={self.gres} with gpus_per_node={self.gpus_per_node}", "one of them", "leave one out"
+            )
         check_options("sbatch", self.sbatch)
         check_options("srun", self.srun)
         check_container(self.container, self.container_runtime, self.mounts)

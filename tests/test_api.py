@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import doctest
+import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import datasets
 import numpy as np
@@ -51,7 +53,7 @@ def test_vectors_are_those_of_an_evaluation(model: Path) -> None:
     np.testing.assert_array_equal(vectors, EncoderBackend(model, "m").embed(texts, "en", -1, "max"))
     np.testing.assert_array_equal(vectors, loaded.encode(texts, lang="English", pooling="max"))
     assert loaded.encode([]).shape == (0, 32)
-    for wrong in ({"lang": "xx"}, {"pooling": "median"}, {"layer": 9}):
+    for wrong in ({"lang": "xx"}, {"lang": None}, {"pooling": "median"}, {"layer": 9}):
         with pytest.raises(UserError):
             loaded.encode(texts, **wrong)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="a list of texts"):
@@ -242,3 +244,61 @@ def test_rows_that_are_no_rows(rows: object, message: str, model: Path, tmp_path
     with pytest.raises(UserError, match=message):
         xling.load(model).finetune(tmp_path / "out", rows)  # type: ignore[arg-type]
     assert not (tmp_path / "out.rows").exists()
+
+
+class Frame:
+    """What a frame of pandas does where it is gone through: it gives the names of its columns."""
+
+    columns = ("text",)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ({"text": ["mechi", "kura"]}, "of the type dict"),
+        (datasets.DatasetDict({"test": datasets.Dataset.from_dict({"text": ["mechi"]})}), "the type DatasetDict"),
+        (Frame(), "of the type Frame"),
+        ({"mechi", "kura"}, "of the type set"),
+        (pl.LazyFrame({"text": ["mechi"]}), "of the type LazyFrame"),
+        (None, "of the type NoneType"),
+        ([None], "None"),
+        ([1.5], "1.5"),
+        ("mechi", "one string"),
+    ],
+)  # fmt: skip
+def test_what_gives_names_or_no_order_is_not_taken_for_texts(
+    texts: Any, message: str, tuned: xling.Model, model: Path
+) -> None:
+    for call in (tuned.predict, xling.load(model).encode):
+        with pytest.raises(UserError, match=message):
+            call(texts, lang="sw")
+
+
+def test_half_of_a_character_is_read_as_an_unknown_one(
+    tuned: xling.Model, model: Path, tmp_path: Path
+) -> None:
+    cut, whole = ["mechi \ud83d kubwa"], ["mechi \ufffd kubwa"]
+    plain = xling.load(model)
+    np.testing.assert_array_equal(plain.encode(cut), plain.encode(whole))
+    assert tuned.predict(cut) == tuned.predict(whole)
+    rows_in_memory.write([{"text": cut[0], "label": "a"}], tmp_path / "rows.jsonl")
+    assert json.loads((tmp_path / "rows.jsonl").read_text()) == {"text": whole[0], "label": "a"}
+
+
+def test_values_of_numpy_and_torch_are_those_of_python(tmp_path: Path) -> None:
+    texts = {"text": ["a", "b"], "label": [1, 0]}
+    rows: list[Any] = [
+        [{"text": "a", "label": np.bool_(True)}, {"text": "b", "label": np.bool_(False)}],
+        datasets.Dataset.from_dict(texts).with_format("torch"),
+        datasets.Dataset.from_dict({"tokens": [["a", "b"]], "tags": [["O", "B-X"]]}).with_format("numpy"),
+    ]
+    found = []
+    for each in rows:
+        rows_in_memory.write(each, tmp_path / "rows.jsonl")
+        found.append([json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()])
+    assert [row["label"] for row in found[0]] == [True, False]
+    assert [row["label"] for row in found[1]] == [1, 0]
+    assert found[2] == [{"tokens": ["a", "b"], "tags": ["O", "B-X"]}]

@@ -67,10 +67,9 @@ class Model:
             >>> model.encode(["Habari ya asubuhi.", "Good morning."], lang="sw").shape
             (2, 32)
         """
-        if isinstance(texts, str):
-            raise UserError("texts is one string", "a list of texts", "encode([text])")
         if rows_in_memory.is_table(texts):
             texts = [row["text"] for row in rows_in_memory.cells_of(texts, ("text",))]
+        texts = rows_in_memory.texts_of(texts, "encode")
         vectors: Float32[np.ndarray, "texts dim"] = self._encoder.embed(
             texts, languages.get(code_of(lang)).code, layer, pooling
         )
@@ -96,8 +95,7 @@ class Model:
             >>> len(mt.translate(["Habari.", ""], src="en", tgt="ar", beam=1))
             2
         """
-        if isinstance(texts, str):
-            raise UserError("texts is one string", "a list of texts", "translate([text], ...)")
+        texts = rows_in_memory.texts_of(texts, "translate")
         search = runner.load("xling.models.generate.settings:Search")(beam=beam)
         translator = self._translator
         translator.search = search
@@ -213,15 +211,14 @@ class Model:
             >>> tuned.predict(polars.DataFrame({"text": ["mechi kubwa"]}), lang="sw").width
             2
         """
-        if isinstance(texts, str):
-            raise UserError("texts is one string", "a list of texts", "predict([text])")
         labeller = self._labeller
         if rows_in_memory.is_table(texts):
             cells = rows_in_memory.cells_of(texts, labeller.columns)
             answers = labeller.answers([labeller.cells_of(row) for row in cells], lang)
             labels = [each["tags"] if "tags" in each else _answer_of(each) for each in answers]
             return rows_in_memory.with_column(texts, "prediction", labels)
-        answers = labeller.answers([labeller.cells_of(text) for text in texts], lang)
+        items = rows_in_memory.texts_of(texts, "predict", others=True)
+        answers = labeller.answers([labeller.cells_of(item) for item in items], lang)
         return [_answer_of(answer) for answer in answers]
 
     @cached_property

@@ -383,11 +383,13 @@ def execute(name: str, cfg: Any, launch: dict[str, str]) -> Any:
     """Run a stage here or hand it to the cluster; a dry run is never queued.
 
     Raises:
-        UserError: a setting of Slurm without a cluster.
+        UserError: a setting of Slurm without a cluster, or one that `xling.slurm` refuses, also for a dry run.
     """
     is_dry = launch["cluster"] == "slurm" and getattr(cfg, "dry_run", False) is True
     if launch["cluster"] == "local" or is_dry:
-        if not is_dry:
+        if is_dry:
+            load("xling.slurm.launch:check_settings")(name, slurm_settings(launch))
+        else:
             refuse_slurm_settings(launch)
         given = getattr(cfg, "out", ""), getattr(cfg, "lang", "")
         before, started_at = closing.state_of(name, *given), time.monotonic()

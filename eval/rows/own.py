@@ -44,6 +44,7 @@ from xling.eval.rows.wikiann import tell_once
 DEFINITION = "own.yaml"
 MAX_NAMED = 60
 """Labels that a line names."""
+MAX_SHOWN_CHARS = 60  # of a label, where a text was taken for one
 NO_GOLD = "-"
 _NUMBER = re.compile(r"-?\d+(\.\d*)?")
 _FRACTION = re.compile(r"-?\d+\.\d*")
@@ -326,13 +327,15 @@ def _label_lines(
 ) -> list[str]:
     """Return the labels with their counts, those that the training rows lack, and those that differ by case alone."""
     total = sum(counts.values(), Counter[str]())
-    named = ", ".join(f"{label} ({total[label]})" for label in labels[:MAX_NAMED])
+    named = ", ".join(f"{_shown(label)} ({total[label]})" for label in labels[:MAX_NAMED])
     more = f" and {len(labels) - MAX_NAMED} more" if len(labels) > MAX_NAMED else ""
     lines = [f"{len(labels)} labels: {named}{more}" + (f"; {scheme} tags" if scheme else "")]
     if NO_GOLD in labels:
         lines.append(
             f"{total[NO_GOLD]} rows have the label {NO_GOLD}: in SNLI and MNLI they have none; leave them out"
         )
+    if len(labels) == 1:
+        lines.append("all rows have one label: nothing can be learned from them, and every answer is right")
     if any(_FRACTION.fullmatch(label) for label in labels):
         lines.append("labels are numbers: each is a class of its own, not a value on a scale")
     if train and (unlearned := [label for label in labels if not train[label]]):
@@ -344,6 +347,10 @@ def _label_lines(
     if alike := [label for label in labels if [*plain.values()].count(plain[label]) > 1]:
         lines.append(f"labels that differ by case, blanks or the form of accents alone: {', '.join(alike)}")
     return lines + _doubtful_lines(labels, total)
+
+
+def _shown(label: str) -> str:
+    return label if len(label) <= MAX_SHOWN_CHARS else f"{label[:MAX_SHOWN_CHARS]}..."
 
 
 _MISSING = frozenset(["na", "nan", "null", "none", "n/a", "unknown", "?"])

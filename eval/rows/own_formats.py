@@ -232,7 +232,8 @@ def _json_cell(path: Path, number: int, key: str, value: Any, column: str) -> An
         return value.strip() if column == LABEL else value
     if isinstance(value, (bool, int, float)):
         return json.dumps(int(value) if isinstance(value, float) and value.is_integer() else value)
-    raise UserError(f"{path}:{number}: {key} is {value!r}"[:100], "a text or a number")
+    fix = "write a row a line; in pandas FRAME.to_json(FILE, orient='records', lines=True)"
+    raise UserError(f"{path}:{number}: {key} is {value!r}"[:100], "a text or a number", fix if value else "")
 
 
 # Words and tags in columns.

@@ -13,6 +13,7 @@ from xling.core.errors import UserError
 from xling.core.output.command_result import tell
 from xling.eval.rows.layout import LineOfWords
 from xling.eval.rows.suite import Example, Reader, Row, frozen
+from xling.text.document import loads
 from xling.text.files import corpus_reader
 from xling.text.files.compressed import MAX_CELL_BYTES
 from xling.text.files.delimited import has_doubled_quotes, has_quotes, unquoted_words
@@ -467,9 +468,9 @@ def with_repeated_ids(reader: Reader) -> Reader:
 
 
 def parse_json(path: Path, number: int, text: str) -> Any:
-    """Parse a JSON value, or raise an error that names the file and line."""
+    """Parse a JSON value, or raise an error that names the file and line; half of a character becomes U+FFFD."""
     try:
-        return json.loads(text)
+        return loads(text)
     except json.JSONDecodeError as error:
         raise UserError(
             f"{path}:{number + error.lineno - 1}: not JSON: {error.msg}",

@@ -5,13 +5,14 @@ nor polars is imported here: whoever has such a table has imported them.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
 from xling.core.output.manifest import write_atomic
 from xling.eval.rows.own_columns import LABEL, TAG, guessed_columns
+from xling.text.document import replace_surrogates
 
 KINDS = {"tags": ("token", TAG), "pairs": ("text_a", "text_b", LABEL), "classes": ("text", LABEL)}
 """Setting of own files -> the columns of its rows."""
@@ -31,6 +32,31 @@ def is_table(value: Any) -> bool:
         "Dataset",
         "DataFrame",
     )
+
+
+def texts_of(texts: Any, call: str, others: bool = False) -> list[Any]:
+    """Return what a function was given as texts; half of a character becomes U+FFFD.
+
+    Args:
+        texts: of one of the kinds below.
+        call: name of the function, for messages.
+        others: whether an item may be something else than a text, such as a pair.
+
+    Raises:
+        UserError: a single text, an item that is not a text, or what does not yield its texts: a frame or a mapping
+            yields its names, and a set no order.
+    """
+    if isinstance(texts, str):
+        raise UserError("texts is one string", "a list of texts", f"{call}([text])")
+    if not isinstance(texts, Iterable) or isinstance(texts, (Mapping, Set)) or hasattr(texts, "columns"):
+        valid = "a list of texts, a datasets.Dataset or a polars DataFrame"
+        raise UserError(
+            f"texts of the type {type(texts).__name__}", valid, "name the column or the split: texts[NAME]"
+        )
+    items = [replace_surrogates(text) if isinstance(text, str) else text for text in texts]
+    if bad := [] if others else [item for item in items if not isinstance(item, str)]:
+        raise UserError(f"{bad[0]!r}"[:80], "texts", "leave it out, or give the empty text")
+    return items
 
 
 def names_of(table: Any) -> list[str]:
@@ -109,10 +135,14 @@ def write(rows: Any, path: Path) -> str:
     records = records_of(rows)
     kind = kind_of(records)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(
-        path, "".join(f"{json.dumps(record, ensure_ascii=False, default=str)}\n" for record in records)
-    )
+    lines = [json.dumps(record, ensure_ascii=False, default=_plain) for record in records]
+    write_atomic(path, replace_surrogates("".join(f"{line}\n" for line in lines)))
     return kind
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of numpy or torch as Python's, and others as text."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 def cells_of(table: Any, wanted: Sequence[str]) -> list[dict[str, Any]]:

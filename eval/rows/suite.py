@@ -28,6 +28,7 @@ from xling.eval.rows.layout import Reader as Reader
 from xling.eval.rows.layout import Row as Row
 from xling.eval.rows.layout import line_of_label, own_remedy
 from xling.eval.rows.wikiann import without_language_marks
+from xling.text.document import loads
 from xling.text.files import corpus_reader
 from xling.text.files.compressed import MAX_CELL_BYTES
 
@@ -320,7 +321,7 @@ def read_rows(paths: tuple[Path, ...], kind: Kind) -> Iterator[Row]:
     for number, line in enumerate(corpus_reader.any_lines(paths[0], MAX_CELL_BYTES), 1):
         if line:
             try:
-                record = json.loads(line)
+                record = loads(line)
                 fields = {name: frozen(value) for name, value in record["fields"].items()}
                 row = Example(record["id"], fields, frozen(record["label"]))
             except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -154,6 +154,66 @@ def test_states_and_ids_are_those_of_transformers(
             assert largest(mine[row], states.mean(0)) <= 1e-5, (kind, line)
 
 
+@pytest.mark.parametrize("kind", ["roberta", "distilbert", "deberta", "deberta-v2"])
+def test_a_type_of_few_bits_rounds_no_weight_and_no_state(
+    written: Callable[[str], Path], tmp_path: Path, kind: str
+) -> None:
+    from transformers import AutoModel
+
+    run_hf(ImportConfig(written(kind), tmp_path / "in"))
+    folder = Path(shutil.copytree(written(kind), tmp_path / "model"))
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"dtype": "bfloat16"}))
+    run_hf(ImportConfig(folder, tmp_path / "few"))
+    wanted, found = (
+        EncoderBackend(tmp_path / name, "pretrained").embed(LINES, "en", -1, "mean") for name in ("in", "few")
+    )
+    assert wanted.tobytes() == found.tobytes()
+    export_hf(ExportConfig(tmp_path / "few", tmp_path / "out"))
+    theirs, again = (AutoModel.from_pretrained(each) for each in (written(kind), tmp_path / "out"))
+    for name, weight in theirs.state_dict().items():
+        if "pooler" not in name:  # a masked language model has none
+            assert torch.equal(weight, again.state_dict()[name]), name
+
+
+WRITTEN_OUT = "the </s> old <mask> woman<pad>x [MASK][SEP] <s>a"
+
+
+@pytest.mark.parametrize("kind", ["roberta", "distilbert", "deberta-v2"])
+def test_specials_that_somebody_wrote_into_a_text_are_its_letters(
+    written: Callable[[str], Path], tmp_path: Path, kind: str
+) -> None:
+    from transformers import AutoTokenizer
+
+    folder = Path(shutil.copytree(written(kind), tmp_path / "model"))
+    fast = AutoTokenizer.from_pretrained(folder)
+    free = next(n for n in range(10, len(fast)) if fast.convert_ids_to_tokens(n).isalpha())
+    marker = fast.convert_ids_to_tokens(free)
+    fast.add_special_tokens({"additional_special_tokens": [marker]})
+    fast.save_pretrained(folder)
+    run_hf(ImportConfig(folder, tmp_path / "in"))
+    processor = vocab.load_processor(tmp_path / "in")
+    ids = encode_pieces(processor, WRITTEN_OUT)
+    assert not {0, 1, 2, processor.get_piece_size() + 1} & {*ids}
+    if kind == "roberta":  # the others have no pieces for some of the letters
+        assert "".join(processor.encode(WRITTEN_OUT, out_type=str)).replace("\u2581", " ") == WRITTEN_OUT
+    assert [processor._stored_ids[n] for n in encode_pieces(processor, f"the {marker} old")] == fast(
+        f"the {marker} old", add_special_tokens=False
+    )["input_ids"]
+
+
+@pytest.mark.parametrize(("kind", "is_told"), [("roberta", False), ("electra", True)])
+def test_specials_that_the_tokenizer_does_not_put_around_a_text_are_told(
+    written: Callable[[str], Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+    is_told: bool,
+) -> None:
+    run_hf(ImportConfig(written(kind), tmp_path / "in"))
+    assert ("[CLS] and [SEP] are put around a text here" in capsys.readouterr().err) == is_told
+
+
 def test_the_ends_of_a_text_are_those_of_the_template(written: Callable[[str], Path], tmp_path: Path) -> None:
     folder = Path(shutil.copytree(written("roberta"), tmp_path / "model"))
     path = folder / "tokenizer_config.json"

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from xling import cli
 from xling.core.commands.pipeline import Pipeline, Step
 from xling.core.commands.runner import STAGES, load
 from xling.core.errors import UserError
 from xling.core.settings.config import from_dict
 from xling.slurm import launch, submit
+from xling.slurm.resources import Resources
 
 # Codes 1000 to 1004, 1007, 1008, 1012, 1013, 1800 to 1803, 2061, 2105 and 5000 to 5005 of slurm_errno.h.
 NO_ANSWERS = (
@@ -90,3 +92,28 @@ def test_a_pipeline_is_checked_and_reduced_before_it_is_submitted(
         step["step"]
         for step in launch.submit_pipeline(Pipeline(steps), "plan", {"run": "both"}).data["steps"]
     ] == ["xnli"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("slurm.mem=4G", "unknown setting 'mem'"),
+        ("slurm.timeout_min=2:00:00", "timeout_min='2:00:00'"),
+        ("slurm.sbatch.p=gpu", "sbatch.p: 'p' is not an option"),
+        ("slurm.profile=nowhere.yaml", "nowhere.yaml"),
+    ],
+)
+def test_a_dry_run_checks_what_it_would_ask_of_the_cluster(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], setting: str, said: str
+) -> None:
+    (tmp_path / "sw.txt").write_text("Habari ya asubuhi.\n")
+    words = ["corpus", "mono", "lang=sw", f"source=text:{tmp_path / 'sw.txt'}", f"out={tmp_path / 'out'}"]
+    assert cli.main([*words, "cluster=slurm", "--dry-run", setting]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_gpus_are_asked_for_once() -> None:
+    assert Resources(gres="gpu:a100:4").gpus_per_node == 0
+    assert Resources(gres="tmpfs:100G", gpus_per_node=2).gpus_per_node == 2
+    with pytest.raises(UserError, match="gres=gpu:a100:4 with gpus_per_node=8; valid: one of them"):
+        Resources(gres="gpu:a100:4", gpus_per_node=8)

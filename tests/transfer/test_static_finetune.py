@@ -249,7 +249,7 @@ def test_predict_ends_with_time_and_next_command_and_replaces_no_file(
     monkeypatch.delenv("XLING_QUIET")
     (tmp_path / "new.txt").write_text("xzaaxz\n")
     command, out = ["predict", str(tuned), str(tmp_path / "new.txt"), "lang=sw"], tmp_path / "answers.jsonl"
-    following = f"next: xling eval KIND test.sw=FILE checkpoint={tuned} out=runs/eval"
+    following = f"next: xling eval KIND test.sw=FILE checkpoint={tuned} systems=pretrained out=runs/eval"
     assert main(command) == 0
     assert re.search(rf"\nxling predict: done in [\d.]+ s; {following}\n$", capsys.readouterr().err)
     assert main([*command, f"out={out}"]) == 0

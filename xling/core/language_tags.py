@@ -11,11 +11,8 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.languages import Language
 
-# Codes of ISO 639-2 and 639-3, withdrawn ones and those of programs that the table of languages lacks.
+# Codes of programs that the table of languages lacks.
 _MORE_CODES = {
-    "scc": "sr",
-    "scr": "hr",
-    "mol": "ro",
     "zhs": "zh",
     "zht": "zh_Hant",
     "chs": "zh",

@@ -172,7 +172,11 @@ def _native_converter(
         text = card.write_card(
             cfg.checkpoint, native_export.card_settings(model), cfg.scores, usage_example=example
         )
-        written = _write_model(out, model.settings, layouts.copy_float32(model.weights), text)
+        settings = {name: value for name, value in model.settings.items() if name != "torch_dtype"}
+        settings["dtype"] = (
+            "float32"  # otherwise transformers rounds the weights to the type of the imported ones
+        )
+        written = _write_model(out, settings, layouts.copy_float32(model.weights), text)
         return written | {"parameters": _count_parameters(model.weights)}
 
     return write

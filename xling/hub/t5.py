@@ -107,6 +107,10 @@ def read_hf(
     ffn = str(config.get("feed_forward_proj", "relu" if config["model_type"] == "t5" else "gated-gelu"))
     if ffn not in OUR_FFN_NAMES:
         raise UserError(f"{folder}/config.json: feed_forward_proj={ffn!r}", ", ".join(OUR_FFN_NAMES))
+    activation = "gelu_new" if ffn == "gated-gelu" else ffn
+    configs.check_settings(
+        config, {"dense_act_fn": activation, "is_gated_act": is_gated(OUR_FFN_NAMES[ffn])}, (), folder
+    )
     tables = ("shared", "encoder.embed_tokens", "decoder.embed_tokens")
     tokens = files.shared_embeddings([state[f"{n}.weight"] for n in tables if f"{n}.weight" in state], folder)
     id_mapping = read_id_mapping(folder, len(tokens), langs)

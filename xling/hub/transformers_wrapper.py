@@ -19,6 +19,7 @@ from torch import Tensor
 from xling.array_types import Shaped
 from xling.core.commands import extras
 from xling.core.errors import UserError
+from xling.core.output.command_result import tell
 from xling.hub import files
 from xling.models.files import model_weights
 from xling.models.files.model_folder import FOREIGN
@@ -81,6 +82,9 @@ def load_tokenizer(folder: Path, is_encoders: bool = True) -> OrderedTokenizer:
         begin = placed.ids[places[0]]
     if places and placed.special_tokens_mask[places[-1]]:
         end = placed.ids[places[-1]]
+    if is_encoders and sum(placed.special_tokens_mask[place] for place in places) < 2:
+        around = " and ".join(tokenizer.convert_ids_to_tokens([begin, end]))
+        tell(f"xling: {folder}: {around} are put around a text here; its tokenizer puts less there by itself")
     pad = tokenizer.pad_token_id
     unknown = pad if tokenizer.unk_token_id is None else tokenizer.unk_token_id
     mask = pad if tokenizer.mask_token_id is None else tokenizer.mask_token_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -19,6 +20,14 @@ SURROGATE = re.compile(r"[\ud800-\udfff]")
 def replace_surrogates(text: str) -> str:
     """Replace unpaired surrogates by U+FFFD: JSON can hold them, but UTF-8 cannot."""
     return SURROGATE.sub("\ufffd", text)
+
+
+def loads(text: str) -> Any:
+    """Parse JSON as `json.loads`, with unpaired surrogates replaced."""
+    value = json.loads(text)
+    if "\\ud" in text.lower():  # an escape that may be half of a pair
+        value = json.loads(replace_surrogates(json.dumps(value, ensure_ascii=False)))
+    return value
 
 
 @dataclass(slots=True)

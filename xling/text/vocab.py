@@ -42,7 +42,7 @@ TRANSFORMERS_TOKENIZER, DICTIONARY = "foreign.json", "dict.txt"
 """Files of a vocabulary: the dictionary, and one tokenizer file."""
 KEPT = ("en",)
 NOT_OF_A_BASE = ("coverage", "model", "byte_fallback", "normalize", "num_threads")
-IMPORTED_PIECES = 2
+IMPORTED_PIECES = 3
 """Version of the pieces and offsets that imported tokenizers give: answers from other ones are predicted again."""
 
 

@@ -87,7 +87,7 @@ def check_random_control(checkpoint: Path) -> None:
         raise UserError(
             f"{checkpoint} is fine-tuned: it has no random control, which is trained like the pre-trained model",
             "a pre-trained checkpoint for the system random",
-            "systems=pretrained or systems=pretrained,majority",
+            "systems=pretrained, with training rows also systems=pretrained,majority",
         )
 
 

@@ -73,3 +73,10 @@ def test_a_device_and_a_pipe_are_refused_and_folders_of_a_glob_left_out(tmp_path
     (tmp_path / "folder").mkdir()
     (tmp_path / "a.txt").write_text("text")
     assert corpus_reader.resolve_files([str(tmp_path / "*")]) == [tmp_path / "a.txt"]
+
+
+def test_a_folder_in_the_place_of_a_file_is_said(tmp_path: Path) -> None:
+    with pytest.raises(
+        UserError, match="Is a directory; valid: a file that you may read; fix: check the path"
+    ):
+        list(corpus_reader.read_lines(tmp_path))

@@ -29,7 +29,7 @@ NEXT: dict[str, str] = {
 """Stage -> the command that most people run next; words in capitals are to be filled in."""
 PRINTED: dict[str, str] = {
     "doctor": "xling quickstart",
-    "predict": "xling eval KIND test.{lang}=FILE checkpoint={checkpoint} out=runs/eval",
+    "predict": "xling eval KIND test.{lang}=FILE checkpoint={checkpoint} systems=pretrained out=runs/eval",
 }
 """The same of stages that print their answer or write one file, in place of a folder with a manifest."""
 

@@ -8,10 +8,17 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, TypeAlias
 
 from xling.core import language_names, languages
+from xling.core.errors import UserError
 
 
 def code_of(text: str) -> str:
-    """Convert a code of any scheme, or a language's name: ``swh``, ``Swahili`` and ``Kiswahili`` become ``sw``."""
+    """Convert a code of any scheme, or a language's name: ``swh``, ``Swahili`` and ``Kiswahili`` become ``sw``.
+
+    Raises:
+        UserError: it is not a text.
+    """
+    if not isinstance(text, str):  # from Python
+        raise UserError(f"the language {text!r}", "a code or a name, such as sw or Swahili")
     code = languages.canonical(text)
     if code != text or code in languages.LANGUAGES or not any(map(str.isalpha, text)):
         return code

@@ -46,7 +46,7 @@ def make_body(settings: Mapping[str, Any], dropout: float | None = None) -> Any:
         body_settings |= {name: dropout for name in DROPOUT_SETTINGS if name in body_settings}
     try:
         config = AutoConfig.for_model(body_settings.pop("model_type"), **body_settings)
-        return AutoModel.from_config(config)
+        return AutoModel.from_config(config, dtype=torch.float32)  # whatever type the file's weights are in
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"transformers cannot build an encoder from its settings: {error}", fix="copy config.json again"

@@ -99,6 +99,8 @@ def any_lines(
         for line in text_lines(chunks, str(path), max_bytes, keep_bad):
             number += 1
             yield line
+    except (IsADirectoryError, PermissionError) as error:
+        raise UserError(f"{path}: {error.strerror}", "a file that you may read", "check the path") from None
     except (EOFError, *DAMAGE_ERRORS) as error:
         raise UserError(f"{path} after line {number}: {error}", fix="get the file again") from None
 

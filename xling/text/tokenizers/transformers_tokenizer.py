@@ -21,6 +21,8 @@ MOSES_KEY = (
 )
 BYTE_LEVEL_SPACE = "\u0120"
 """Marker of a word's start in byte-level vocabularies."""
+_UNWRITTEN = "\ufdd0"
+"""Code point of no character: it stands before the names of pieces that no text may have."""
 
 
 def write_tokenizer(path: Path, tokenizer: str, order: Sequence[int]) -> None:
@@ -34,14 +36,37 @@ def write_tokenizer(path: Path, tokenizer: str, order: Sequence[int]) -> None:
     path.write_text(json.dumps({"tokenizer": json.loads(tokenizer), "order": [*order]}), encoding="utf-8")
 
 
-def _load_tokenizer(stored: dict[str, Any]) -> tuple[Any, bool]:
+def _load_tokenizer(stored: dict[str, Any], order: Sequence[int]) -> tuple[Any, bool]:
     """Return a stored tokenizer, and whether its pieces are WordPiece's."""
     if MOSES_KEY in stored:
         return moses.MosesTokenizer(stored[MOSES_KEY]), False
+    _hide_specials(stored, {*order[3:-1]})
     tokenizer = Tokenizer.from_str(json.dumps(stored))
+    tokenizer.encode_special_tokens = True
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer, json.loads(tokenizer.to_str())["model"].get("type") == "WordPiece"
+
+
+def _hide_specials(stored: dict[str, Any], readable: set[int]) -> None:
+    """Change a stored tokenizer, in place, so that no text has another id than those that are ``readable``.
+
+    Begin, end, mask and languages have a meaning for the model; whoever writes ``</s>`` into a text
+    writes four letters. Further tokens that a model was trained to find in texts stay.
+    """
+    added: list[dict[str, Any]] = stored.get("added_tokens") or []
+    model = stored["model"]
+    hidden = {token["content"] for token in added if token["id"] not in readable} - {model.get("unk_token")}
+    for token in added:
+        token["special"] = token["content"] in hidden
+    pieces = model.get("vocab") or {}
+    if isinstance(pieces, dict):
+        model["vocab"] = {_UNWRITTEN + name if name in hidden else name: n for name, n in pieces.items()}
+        names = set(pieces)
+    else:
+        model["vocab"] = [[_UNWRITTEN + name if name in hidden else name, score] for name, score in pieces]
+        names = {name for name, _ in pieces}
+    stored["added_tokens"] = [token for token in added if token["content"] not in hidden & names]
 
 
 class TransformersProcessor(WordPieceProcessor):
@@ -57,8 +82,8 @@ class TransformersProcessor(WordPieceProcessor):
     def __init__(self, path: Path) -> None:
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
-            self._tokenizer, self._is_wordpiece = _load_tokenizer(stored["tokenizer"])
             self._stored_ids = [int(number) for number in stored["order"]]
+            self._tokenizer, self._is_wordpiece = _load_tokenizer(stored["tokenizer"], self._stored_ids)
         except UserError:
             raise
         except Exception as error:  # tokenizers raises nothing narrower
