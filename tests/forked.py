@@ -1,8 +1,8 @@
 """Python in a process of its own without its start: a fork of a process that has imported torch and nothing of ours.
 
-A child that imports torch spends most of its time there. `run` and `start` take the words after ``python`` (``-m MODULE``,
-``-c CODE`` or a script), as `subprocess.run` and `subprocess.Popen` do; paths, environment and exit code are the same.
-A test of what is imported needs `subprocess`.
+A child that imports torch spends most of its time there. `run` and `start` take the words after ``python``
+(``-m MODULE``, ``-c CODE`` or a script), as `subprocess.run` and `subprocess.Popen` do. Paths, environment and exit
+code are the same. A test of what is imported needs `subprocess`.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Process:
 
     def __init__(self, words: tuple[str, ...], cwd: Path | None, env: Mapping[str, str] | None) -> None:
         self.args, self.returncode = words, None
-        self._files: list[IO[str]] = [tempfile.TemporaryFile("w+", encoding="utf-8") for _ in range(2)]
+        self._files: list[IO[str]] = [tempfile.TemporaryFile("w+", encoding="utf-8") for _ in range(2)]  # noqa: SIM115
         request = {
             "words": words,
             "cwd": str(cwd or Path.cwd()),

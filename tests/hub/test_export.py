@@ -289,8 +289,8 @@ def test_ids_in_thirty_languages(tmp_path: Path, in_bytes: bool) -> None:
     if in_bytes:  # as mT5's, where characters are rare enough
         out.mkdir()
         spm.SentencePieceTrainer.train(
-            input=[path for path, in langs.values()], model_prefix=str(out / "spm"), vocab_size=6000, unk_id=0, bos_id=1,
-            eos_id=2, character_coverage=0.99, byte_fallback=True, num_threads=1, minloglevel=2,
+            input=[path for path, in langs.values()], model_prefix=str(out / "spm"), vocab_size=6000, unk_id=0,
+            bos_id=1, eos_id=2, character_coverage=0.99, byte_fallback=True, num_threads=1, minloglevel=2,
         )  # fmt: skip
         made = tokenizer.read_spm_model(out / "spm.model")
         vocabulary._round_scores(made)
