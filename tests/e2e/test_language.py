@@ -273,7 +273,6 @@ def test_the_whole_command_on_ciphers(
     words = ["language", "lang=German", f"data={data}", f"out={out}", "updates=12", "seeds=1", "hours=1"]
     words += [
         *SMALL_FITS,
-        "panx_transformer.fit.epochs=1",
         "static.model.dim=32",
         "static.model.bits=12",
         "static_less.model.dim=32",

@@ -43,7 +43,7 @@ def test_a_filter_that_is_missing_is_seen(tmp_path):
 
 
 def test_the_switch(tmp_path):
-    stats, card = built(tmp_path, num_pairs=100, audit=False)
+    stats, card = built(tmp_path, num_pairs=1800, audit=False)
     assert stats["audit"] == []
     assert "What the filters see" not in card
 
