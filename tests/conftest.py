@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import browser
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import shape_checks
+from tests import forked, shape_checks
 
 # Set before any test imports torch: the machine may be shared, and one thread makes sums repeatable.
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"):
@@ -281,9 +281,11 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _children_import_this_checkout() -> None:
+def _children_import_this_checkout() -> Iterator[None]:
     """Put this checkout first on the path of every child process."""
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    yield
+    forked.close()
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
+
+import pytest
+
+from xling import cli
 
 STAGES = (
     "toyworld out=raw num_docs=60 num_pairs=60 num_ner=30 num_nli=30",
@@ -124,15 +127,14 @@ def write_model(folder: Path) -> None:
     save_file({"embeddings": np.zeros((30, 8), np.float32)}, folder / "model.safetensors")
 
 
-def prepare(folder: Path, with_stages: bool) -> dict[str, str]:
+def prepare(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Write what ``$M`` and ``$T`` name into ``folder``; return both variables."""
     variables = {"M": str(folder / "theirs"), "T": str(folder / "toy")}
     write_model(Path(variables["M"]))
-    if with_stages:
-        Path(variables["T"]).mkdir()
-        for stage in STAGES:
-            words = [sys.executable, "-m", "xling", *stage.split()]
-            subprocess.run(words, cwd=variables["T"], check=True, capture_output=True)
+    Path(variables["T"]).mkdir()
+    monkeypatch.chdir(variables["T"])
+    for stage in STAGES:
+        assert cli.main(stage.split()) == 0
     return variables
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from tests import forked
 
 # Every attempt is a fork of one process that started no thread. It is killed before (odd) or after (even) its n-th
 # rename, and n is another one each time. What an attempt has imported, the next ones have from the beginning. An import
@@ -93,7 +93,7 @@ def attempts(
     With ``calm`` the command first runs undisturbed, and its output, the first path, is renamed to the second.
     """
     paths = [str(path) for path in calm or ("", "")]
-    command = [sys.executable, "-c", _ATTEMPTS, str(moments), str(stride), modules, *paths, *words]
-    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    ended = forked.run("-c", _ATTEMPTS, str(moments), str(stride), modules, *paths, *words, timeout=850)
+    assert ended.returncode == 0, ended.stderr[-4000:]
     code, deaths = ended.stdout.splitlines()[-1].split()
     return int(code), int(deaths)

@@ -472,8 +472,9 @@ def test_a_word_of_two_may_be_written_as_an_option() -> None:
 
 def test_two_runs_do_not_write_one_output(tmp_path: Path) -> None:
     """Five pairs started together: one of each makes the output, the other is refused and says who holds it."""
+    sizes = ("num_docs=200", "num_pairs=200", "num_ner=100", "num_nli=100", "langs=en,de")
     for number in range(5):
-        command = [sys.executable, "-m", "xling", "toyworld", f"out={tmp_path}/t{number}"]
+        command = [sys.executable, "-m", "xling", "toyworld", f"out={tmp_path}/t{number}", *sizes]
         runs = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
         told = [run.communicate()[1] for run in runs]
         codes = [run.returncode for run in runs]

@@ -9,15 +9,14 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests import forked
 from xling import compat
 
 ROOT = Path(__file__).resolve().parent.parent
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 _NAMES = "--task xling_mmlm --arch xling_encoder --criterion xling_objective --optimizer xling_adamw"
 _SIZES = (
@@ -35,8 +34,7 @@ def command(data: Path, save_dir: Path, more: str) -> list[str]:
 
 def fairseq_train(data: Path, save_dir: Path, more: str) -> subprocess.CompletedProcess[str]:
     """Stock fairseq-train, as a user would start it."""
-    words = command(data, save_dir, more)
-    return subprocess.run(words, cwd=save_dir.parent, capture_output=True, text=True, timeout=200)
+    return forked.run(*command(data, save_dir, more), cwd=save_dir.parent)
 
 
 def logged(output: str, tag: str) -> list[dict[str, str]]:
@@ -76,7 +74,7 @@ def test_stock_fairseq_trains_through_hydra(shards: Path, tmp_path: Path) -> Non
     (tmp_path / "tiny.yaml").write_text(_HYDRA.replace("DATA", str(shards)))
     command = [str(Path(sys.executable).parent / "fairseq-hydra-train"), "--config-dir", str(tmp_path)]
     words = ["--config-name", "tiny", f"hydra.run.dir={tmp_path / 'run'}"]
-    done = subprocess.run([*command, *words], cwd=tmp_path, capture_output=True, text=True, timeout=200)
+    done = forked.run(*command, *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (line,) = (text for text in done.stdout.splitlines() if "[train][INFO]" in text)
     told = json.loads(line.partition(" - ")[2])
@@ -96,14 +94,14 @@ print("differ:", sum(not torch.equal(first[k], second[k]) for k in first))
 
 
 @pytest.mark.slow
-def test_masks_do_not_depend_on_workers_in_any_epoch(shards: Path, tmp_path: Path, python: Run) -> None:
+def test_masks_do_not_depend_on_workers_in_any_epoch(shards: Path, tmp_path: Path) -> None:
     # Trap: stock masked_lm keeps its workers, whose epoch is frozen: from epoch 2 on the masks repeat.
     data = tmp_path / "data"
     shutil.copytree(shards, data)
     shutil.rmtree(data / "en")  # the large language: an epoch is a few batches
     more = "--max-epoch 2 --disable-validation --num-workers"
     commands = [command(data, tmp_path / f"out{workers}", f"{more} {workers}") for workers in (0, 1)]
-    done = python("-c", _TRAININGS, json.dumps(commands), cwd=tmp_path, timeout=200)
+    done = forked.run("-c", _TRAININGS, json.dumps(commands), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     # Each training notes both epochs.
     assert [len(logged(part, "train")) for part in done.stdout.split("begin\n")] == [0, 2, 2]
@@ -139,8 +137,8 @@ print(*(attempt(thing) for thing in things.values()))
 """
 
 
-def test_checkpoints_load_without_letting_code_in(python: Run, tmp_path: Path) -> None:
-    done = python("-c", _LOAD, str(tmp_path / "x.pt"), str(tmp_path / "made-by-the-pickle"))
+def test_checkpoints_load_without_letting_code_in(tmp_path: Path) -> None:
+    done = forked.run("-c", _LOAD, str(tmp_path / "x.pt"), str(tmp_path / "made-by-the-pickle"))
     assert done.stdout.splitlines() == ["refused refused refused", "loaded loaded refused"], done.stderr
     assert not (tmp_path / "made-by-the-pickle").exists()
 
@@ -162,8 +160,8 @@ print(args.layers, args.optimizer)
 """
 
 
-def test_user_dir_works_when_the_package_is_already_loaded(python: Run) -> None:
-    done = python("-c", _PARSE)
+def test_user_dir_works_when_the_package_is_already_loaded() -> None:
+    done = forked.run("-c", _PARSE)
     assert done.stdout.splitlines() == ["trap 2", "7 xling_adamw"], done.stderr
     assert "invalid choice: 'xling_" in done.stderr
 
@@ -253,8 +251,8 @@ print(kept())
 """
 
 
-def test_a_lookup_keeps_no_argument(python: Run) -> None:
-    done = python("-c", _LOOKUP)
+def test_a_lookup_keeps_no_argument() -> None:
+    done = forked.run("-c", _LOOKUP)
     assert done.stdout.splitlines() == ["optimizer must be an instance of FairseqOptimizer", "None"], (
         done.stderr
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -51,10 +50,9 @@ def test_hostile_files_are_told_in_one_line_and_nothing_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    variables, wrong, ran = hostile.prepare(tmp_path, with_stages=False), [], 0
+    variables, wrong = hostile.prepare(tmp_path, monkeypatch), []
+    capsys.readouterr()
     for number, (setup, words, said) in enumerate(hostile.HOSTILE):
-        if "$T" in setup + words:
-            continue
         folder = tmp_path / str(number)
         folder.mkdir()
         monkeypatch.chdir(folder)
@@ -64,34 +62,26 @@ def test_hostile_files_are_told_in_one_line_and_nothing_changes(
             assert hostile.listed(folder) == before, words
         except AssertionError as error:
             wrong.append(f"{setup}: {str(error).splitlines()[0]}")
-        ran += 1
     assert not wrong, "\n".join(wrong)
-    assert ran >= 40
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_mistakes_are_told_in_one_line_by_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a machine does to a command, and files that need outputs of ours."""
+def test_what_a_machine_does_is_told_in_one_line_by_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    variables, place = hostile.prepare(tmp_path, with_stages=True), tmp_path / "here"
-    runs = [(line.format(x=XLING), said, "") for line, said in MACHINE]
-    runs += [
-        (f"{XLING} {words}", said, setup) for setup, words, said in hostile.HOSTILE if "$T" in setup + words
-    ]
     wrong = []
-    for line, said, setup in runs:
-        place.mkdir()
-        before = hostile.make_files(setup, place, variables)
+    for line, said in MACHINE:
+        (place := tmp_path / "here").mkdir()
         done = subprocess.run(
-            ["bash", "-c", line], cwd=place, env=os.environ | variables, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, check=False,
+            ["bash", "-c", line.format(x=XLING)], cwd=place, stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, check=False,
         )  # fmt: skip
         told = [each for each in done.stderr.splitlines() if each]
         if done.returncode != 2 or len(told) != 1 or not told[0].startswith("xling: ") or said not in told[0]:
-            wrong.append(f"{setup} {line}: {done.returncode} {told}")
-        if (after := hostile.listed(place)) != before:
-            wrong.append(f"{setup} {line}: changed {sorted(after.items() ^ before.items())}")
+            wrong.append(f"{line}: {done.returncode} {told}")
+        if left := hostile.listed(place):
+            wrong.append(f"{line}: left {sorted(left)}")
         subprocess.run(["find", place, "-delete"], check=True)
     assert not wrong, "\n".join(wrong)
 

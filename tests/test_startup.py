@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests import forked
 from xling.models.files import model_folder, model_weights
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -84,14 +85,14 @@ print(json.dumps(found))
 """
 
 
-def test_fairseq_loads_the_rest_when_it_is_asked_for(python: Run) -> None:
-    done = python("-c", _ON_DEMAND)
+def test_fairseq_loads_the_rest_when_it_is_asked_for() -> None:
+    done = forked.run("-c", _ON_DEMAND)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
-def test_nothing_that_stock_fairseq_registers_is_missing(python: Run) -> None:
-    stock, ours = (python("-c", _NAMES.format(first=first)) for first in ("sys", "xling"))
+def test_nothing_that_stock_fairseq_registers_is_missing() -> None:
+    stock, ours = (forked.run("-c", _NAMES.format(first=first)) for first in ("sys", "xling"))
     assert ours.returncode == 0, ours.stderr
     expected, found = json.loads(stock.stdout), json.loads(ours.stdout)
     assert len(expected["tasks"]) > 30 and len(expected["archs"]) > 140

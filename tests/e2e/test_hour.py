@@ -108,7 +108,7 @@ def test_the_hour_in_seconds(data: Path, tmp_path: Path) -> None:
         "dim=32",
         "bits=12",
         "pairs=200",
-        "names.fit.epochs=20",
+        "names.fit.epochs=8",
         "requests.fit.epochs=12",
         *(f"{name}_controls.fit.epochs=1" for name in ("names", "tags", "requests")),  # not compared
     ]

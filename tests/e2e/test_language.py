@@ -32,6 +32,7 @@ from xling.language.plan import make_plan
 from xling.language.settings import LanguageConfig
 
 SUITES = {"sib200": "classify", "panx": "spans", "ntrex": "retrieval"}
+SMALL_FITS = [f"panx_{model}.fit.epochs=1" for model in ("static", "less_text", "less_labels")]
 
 
 @pytest.fixture
@@ -271,6 +272,7 @@ def test_the_whole_command_on_ciphers(
     out = tmp_path / "out"
     words = ["language", "lang=German", f"data={data}", f"out={out}", "updates=12", "seeds=1", "hours=1"]
     words += [
+        *SMALL_FITS,
         "static.model.dim=32",
         "static.model.bits=12",
         "static_less.model.dim=32",
@@ -331,6 +333,7 @@ TIMED = ("details/*", "report/*", "survey/*", "export/*/README.md", "**/manifest
 def test_killed_at_many_moments_it_ends_in_the_same_bytes(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = ["language", "lang=German", f"data={data}", f"out={out}", "updates=8", "seeds=1", "hours=1"]
+    words += SMALL_FITS
     for step in ("static", "static_less"):
         words += [f"{step}.model.dim=16", f"{step}.model.bits=10", f"{step}.save_minutes=1e-9"]
 
@@ -342,7 +345,7 @@ def test_killed_at_many_moments_it_ends_in_the_same_bytes(data: Path, tmp_path: 
             if path.is_file() and path not in timed
         }
 
-    code, deaths = attempts(words, MODULES, 20, 3, (out, tmp_path / "undisturbed"))
-    assert code == 0 and deaths > 5
+    code, deaths = attempts(words, MODULES, 20, 7, (out, tmp_path / "undisturbed"))
+    assert code == 0 and deaths > 3
     assert contents(out) == contents(tmp_path / "undisturbed")
     assert all(manifest.verify(path.parent) for path in out.rglob(manifest.FILE_NAME))

@@ -115,7 +115,7 @@ def test_from_files_to_a_table_with_controls(
 
 
 def test_an_answer_that_can_be_learnt_is_learnt(folder: Path, model: Path, tmp_path: Path) -> None:
-    fit = FitConfig(epochs=25, lr=4e-3, batch_rows=4, max_length=40)
+    fit = FitConfig(epochs=18, lr=4e-3, batch_rows=4, max_length=40)
     cfg = settings("tydiqa_gold", folder, model, tmp_path, source="en", systems=("pretrained", "majority"))
     evaluation.run(dataclasses.replace(cfg, fit=fit))
     found = {(s.system, s.metric): s.value for s in read_scores(tmp_path / "tables/scores.json")}

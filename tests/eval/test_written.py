@@ -104,7 +104,7 @@ def test_generation_is_learned_in_one_language_and_written_in_others(
 
 
 def test_what_can_be_learnt_is_written(writer: Path, folder: Path, tmp_path: Path) -> None:
-    fit = FitConfig(lr=8e-3, epochs=150, batch_rows=12, max_length=48)
+    fit = FitConfig(lr=8e-3, epochs=110, batch_rows=12, max_length=48)
     cfg = settings("xqg", folder, writer, tmp_path, langs=("en",), systems=("pretrained", "majority"))
     evaluation.run(dataclasses.replace(cfg, fit=fit))
     found = {(s.system, s.metric): s.value for s in read_scores(tmp_path / "tables/scores.json")}

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
+
+from tests import forked
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 
 
 def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(HERE / "with_trial_files.py"), *words]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    return forked.run(str(HERE / "with_trial_files.py"), *words, cwd=cwd)
 
 
 def stats(folder: Path) -> dict[str, dict[str, object]]:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
+
+from tests import forked
 
 RUN = Path(__file__).with_name("with_trial_files.py")
 STARS = {"train": [1, 4, 3, 5, 3], "test": [3, 1, 5, 4]}
 
 
 def xling(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(RUN), "xling.cli", *words]
-    env = {**os.environ, "PYTHONPATH": str(RUN.parents[2])}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    return forked.run(str(RUN), "xling.cli", *words)
 
 
 def test_three_files_are_evaluated_to_a_table(tmp_path: Path) -> None:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests import forked
 
 HERE = Path(__file__).parent
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(HERE / "with_trial_files.py"), "xling", "pretrain", *words]
-    return subprocess.run(
-        command, cwd=HERE.parents[1], capture_output=True, text=True, check=False, timeout=280
-    )
+    return forked.run(str(HERE / "with_trial_files.py"), "xling", "pretrain", *words, cwd=HERE.parents[1])
 
 
 def test_its_name_and_range_are_checked() -> None:

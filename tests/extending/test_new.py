@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import forked
 from xling import cli, new
 from xling.core.settings.config import read_yaml
 from xling.eval.suites.table import suite_of
@@ -20,10 +19,7 @@ PARTS = ("xling", "corpora", "eval", "slurm", "recipes", "tests", "pyproject.tom
 
 def run(folder: Path, home: Path, *words: str) -> str:
     """Output of a module of Python that must end well in ``folder``, with the xling in ``home``."""
-    env = {**os.environ, "PYTHONPATH": str(home)}
-    done = subprocess.run(
-        [sys.executable, "-m", *words], cwd=folder, env=env, capture_output=True, text=True, timeout=400
-    )
+    done = forked.run("-m", *words, cwd=folder, env={**os.environ, "PYTHONPATH": str(home)})
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from tests import forked
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(HERE / "with_trial_files.py"), *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=280)
+    return forked.run(str(HERE / "with_trial_files.py"), *words, cwd=ROOT)
 
 
 @pytest.mark.slow

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from tests import forked
 from xling import cli
 from xling.core.errors import UserError
 from xling.core.output import manifest
@@ -78,16 +77,9 @@ def exported(encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def computed(exported: Path, folder: Path) -> dict[str, Any]:
     """What a program without xling computes from the export."""
-    words = [sys.executable, "-c", LOAD, str(exported), str(folder / "again"), json.dumps(TEXTS)]
+    words = ["-c", LOAD, str(exported), str(folder / "again"), json.dumps(TEXTS), str(folder / "made.npz")]
     environment = {"HOME": str(folder), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [*words, str(folder / "made.npz")],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = forked.run(*words, cwd=folder, env=environment)
     assert done.returncode == 0, done.stderr
     with np.load(folder / "made.npz") as made:
         return dict(made)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tests import forked
 from xling.data.masking import MaskRule
 from xling.data.packing import pack
 from xling.models.network.loss import linear_cross_entropy
@@ -352,10 +351,7 @@ print(of_all_processes(rows)[:, 0].tolist())
 
 
 def test_the_queues_of_several_processes_get_the_keys_of_all(tmp_path: Path) -> None:
-    (tmp_path / "gather.py").write_text(GATHER)
-    words = [sys.executable, str(tmp_path / "gather.py")]
-    place = f"file://{tmp_path}/meet"
-    two = [subprocess.Popen([*words, str(rank), place], stdout=subprocess.PIPE, text=True) for rank in (0, 1)]
+    two = [forked.start("-c", GATHER, str(rank), f"file://{tmp_path}/meet") for rank in (0, 1)]
     for process in two:
         shown, _ = process.communicate(timeout=120)
         assert shown.split("\n")[0] == str([0.0] * 3 + [1.0] * 4)

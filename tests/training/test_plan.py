@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.training.conftest import settings
 from xling.core.commands.runner import run_local
 from xling.core.output import manifest
@@ -44,12 +43,9 @@ def test_the_command_resolves_once(
     assert run_local("pretrain", cfg) == made and len(resolved) == 2  # finished: nothing is trained
 
 
-def test_the_settings_go_a_short_way(
-    words: list[str], python: Callable[..., subprocess.CompletedProcess[str]]
-) -> None:
-    done = python(
-        "-m", "benchmarks.reading_path", "pretrain", *words, cwd=Path(__file__).parents[2], timeout=300
-    )
+def test_the_settings_go_a_short_way(words: list[str]) -> None:
+    command = ["-m", "benchmarks.reading_path", "pretrain", *words]
+    done = forked.run(*command, cwd=Path(__file__).parents[2])
     assert done.returncode == 0, done.stderr
     stops, returns = map(int, re.findall(r"^settings: (\d+) stops, (\d+) returns", done.stdout, re.M)[0])
     assert stops <= 16 and returns <= 3, done.stdout

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 
+from tests import forked
 from xling.data import mixer
 from xling.objectives import multi
 from xling.objectives.mmlm import Mmlm
@@ -191,9 +190,7 @@ def test_a_billion_blocks_start_in_seconds_and_megabytes(tmp_path: Path, where: 
     """Sparse shards stand for a billion sentences: their sizes and tokens are holes that read as 0."""
     for lang, share in (("en", 0.9), ("sw", 0.1)):
         sparse_shard(tmp_path / lang, int(share * 10**9), int(share * 10**9) * 511)
-    made = subprocess.run(
-        [sys.executable, "-c", SCALE, str(tmp_path), repr(where)], capture_output=True, text=True, check=True
-    )
+    made = forked.run("-c", SCALE, str(tmp_path), repr(where))
     num_blocks, num_batches, seconds, mebibytes, examples = map(float, made.stdout.split())
     assert num_blocks == pytest.approx(10**9, rel=0.001) and examples == 128
     assert num_batches == pytest.approx(10**9 / 128, rel=0.01)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from tests import forked
 from xling.core.output import manifest
 from xling.core.settings import config
 from xling.training.settings import PretrainConfig
@@ -23,13 +21,11 @@ def test_sigterm_saves_and_the_same_command_goes_on(
 ) -> None:
     words = [*tiny, "train.updates=60", "train.save_every=1000", f"data={shards}"]
     words = [word for word in words if not word.startswith("train.log_every")] + ["train.log_every=1"]
-    command = [sys.executable, "-m", "xling", "pretrain", *words, f"out={tmp_path}/m"]
+    command = ["-m", "xling", "pretrain", *words, f"out={tmp_path}/m"]
     log = tmp_path / "m.partial" / "log.jsonl"
     saved: list[int] = []
     for _ in range(2):
-        process = subprocess.Popen(
-            command, stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
-        )
+        process = forked.start(*command)
         deadline = time.monotonic() + 120
         while not log.exists() or len(log.read_text().splitlines()) < (saved or [0])[-1] + 5:
             assert process.poll() is None
@@ -46,7 +42,7 @@ def test_sigterm_saves_and_the_same_command_goes_on(
         saved.append(int(marks[-1].stem.removeprefix("update-")))
         assert not list(tmp_path.glob(".*.lease"))
     assert 5 <= saved[0] < saved[1] < 60
-    subprocess.run(command, check=True, capture_output=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    assert forked.run(*command).returncode == 0
     run(config.load(PretrainConfig, overrides=[*words, f"out={tmp_path}/plain"]))
     assert (
         manifest.read(tmp_path / "m").files["model.pt"] == manifest.read(tmp_path / "plain").files["model.pt"]

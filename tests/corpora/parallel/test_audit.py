@@ -15,8 +15,8 @@ from xling.corpora.toyworld import para
 from xling.eval.scores.statistics import wilson_interval
 
 
-def built(folder, **more):
-    pairs = list(dict.fromkeys(para("en", "de", 2500, 1)))
+def built(folder, num_pairs=2500, **more):
+    pairs = list(dict.fromkeys(para("en", "de", num_pairs, 1)))
     for side, lang in ((0, "en"), (1, "de")):
         (folder / f"text.{lang}").write_text("".join(p[side] + "\n" for p in pairs), encoding="utf-8")
     cfg = ParallelConfig("en-de", (f"moses:{folder / 'text'}",), str(folder / "out"), **more)
@@ -42,9 +42,8 @@ def test_a_filter_that_is_missing_is_seen(tmp_path):
     assert audit.CLEAN not in told
 
 
-@pytest.mark.parametrize("off", [{"audit": False}])
-def test_the_switch(tmp_path, off):
-    stats, card = built(tmp_path, **off)
+def test_the_switch(tmp_path):
+    stats, card = built(tmp_path, num_pairs=1800, audit=False)
     assert stats["audit"] == []
     assert "What the filters see" not in card
 

@@ -123,9 +123,9 @@ def test_score_threshold_and_top_k():
 
 
 def test_trusted_words_change_nothing_but_time():
-    pairs = list(para("en", "de", 3000, 1))
+    pairs = list(para("en", "de", 1000, 1))
     foreign = [(src, tgt) for src, tgt in para("en", "fr", 100, 2)]
-    mixed = [pair for i in range(100) for pair in (*pairs[30 * i : 30 * i + 30], foreign[i])]
+    mixed = [pair for i in range(100) for pair in (*pairs[10 * i : 10 * i + 10], foreign[i])]
     table = make_batch({"src": [p[0] for p in mixed], "tgt": [p[1] for p in mixed]}, "t")
     context = Context.of_pair("en-de")
     slow, fast = (PairLangId(trust=trust).judge(table, context) for trust in (False, True))

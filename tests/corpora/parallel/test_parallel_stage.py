@@ -384,7 +384,11 @@ def test_real_news_keeps_most_pairs(tmp_path):
         )
         (tmp_path / f"train.{side}").write_text("".join(lines[::12]), encoding="utf-8")
     cfg = ParallelConfig(
-        "en-sw", source=(f"moses:{tmp_path}/train",), heldout=heldout, out=str(tmp_path / "out")
+        "en-sw",
+        source=(f"moses:{tmp_path}/train",),
+        heldout=heldout,
+        out=str(tmp_path / "out"),
+        audit=False,
     )
     run_local(NAME, cfg)
     counts = manifest.verify(cfg.directory).counts
