@@ -193,6 +193,16 @@ class Suite:
         names = [data / ROWS / self.name / f"{code}.{split}.jsonl" for code in codes]
         return next((path for path in names if path.is_file()), names[0])
 
+    def refuse_second_file(self, lang: str, split: str, data: Path, paths: tuple[Path, ...]) -> None:
+        """Refuse rows in our own format beside ``paths``, of which one would be passed over (UserError)."""
+        rows = self._rows_file(lang, split, data)
+        if rows.is_file() and rows not in paths:
+            raise UserError(
+                f"{rows} and {paths[0]} both have the {split} rows of {self.name} in {lang}",
+                "one of them",
+                "move the other out of the data folder",
+            )
+
     def read(self, paths: tuple[Path, ...], data: Path) -> Iterator[Row]:
         """Yield the rows of files, read by the reader of the layout that they are in."""
         names = [path.relative_to(data).as_posix() for path in paths[:1] if path.is_relative_to(data)]
@@ -302,6 +312,7 @@ def load(suite: Suite, lang: str, split: str, data: Path) -> list[Example]:
     for path in paths:
         if not path.is_file() or not suite.has(lang, split, data):
             raise _missing(suite, lang, split, data, path)
+    suite.refuse_second_file(lang, split, data, paths)
     check_digests(suite, lang, split, data, paths)
     is_own_format = suite.is_own_format(paths[0], data)
     rows_read = check_rows(suite, read_rows(paths, suite.shape) if is_own_format else suite.read(paths, data))
@@ -352,8 +363,10 @@ def _misfit(row: Example, kind: Kind) -> tuple[str, str] | None:
     for name, field_type in kind.fields.items():
         value, is_list = row.fields.get(name), field_type is tuple
         if not (is_texts(value) if is_list else isinstance(value, str)):
-            problem = f"is {row.fields[name]!r}"[:60] if name in row.fields else "is not there"
-            return f"field {name!r} {problem}", "a list of texts" if is_list else "a text"
+            valid = "a list of texts" if is_list else "a text"
+            if name not in row.fields:
+                return f"field {name!r} is not there", f"{valid}; the fields are {', '.join(kind.fields)}"
+            return f"field {name!r} is {row.fields[name]!r}"[:80], valid
     return kind.label_mismatch(row) if kind.is_label(row) else (f"label {row.label!r}"[:60], kind.label)
 
 

@@ -182,6 +182,20 @@ def test_rows_of_ones_own_are_checked(tmp_path: Path) -> None:
         load(suites()["toy_ner"], "sw", "test", tmp_path)
 
 
+def test_rows_of_ones_own_beside_the_published_ones_are_not_passed_over(tmp_path: Path) -> None:
+    own, published = tmp_path / "rows/toy_ner/sw.test.jsonl", tmp_path / "ner/sw.test.tsv"
+    for path, text in (
+        (own, '{"id": "1", "fields": {"tokens": ["a"]}, "label": ["O"]}\n'),
+        (published, "b\tO\n"),
+    ):
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    with pytest.raises(UserError, match=r"both have the test rows of toy_ner in sw; valid: one of them"):
+        load(suites()["toy_ner"], "sw", "test", tmp_path)
+    own.unlink()
+    assert load(suites()["toy_ner"], "sw", "test", tmp_path)
+
+
 @pytest.mark.data
 def test_real_rows_survive_the_common_format(tmp_path: Path) -> None:
     data = Path(os.environ["XLING_DATA"])
