@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from xling.data.masking import MaskRule
-from xling.objectives import xlco
+from xling.objectives import hictl, xlco
 from xling.objectives.pairs import Pair
 from xling.training import train
 from xling.training.assemble import build_task
@@ -39,7 +39,8 @@ def doubles(*shape: int, seed: int = 0) -> torch.Tensor:
 
 def test_xlco_mixes_neighbours_on_both_sides() -> None:
     def pair(src: int, tgt: int, *langs: int) -> dict[str, np.ndarray]:
-        return {"src": np.array([src, 2]), "tgt": np.array([tgt, 2]), "pair_langs": np.array(langs)}
+        sides = {"src": np.array([src, 2]), "tgt": np.array([tgt, 2])}
+        return sides | {"pair_langs": np.array(langs), "texts": np.array([src, tgt])}
 
     def mixed(*coins: float, samples: tuple[dict[str, np.ndarray], ...]) -> dict[str, Any]:
         (made,) = xlco.mix_pairs(samples, 0.5, Script(*coins))  # type: ignore[arg-type]
@@ -51,6 +52,7 @@ def test_xlco_mixes_neighbours_on_both_sides() -> None:
         "src_langs": [0, 0, 0, 0],
         "tgt": [21, 2, 20, 2],
         "tgt_langs": [2, 2, 1, 1],
+        "texts": [10, 20, 11, 21],
     }
     # Of the same two languages the second pair is turned first; then the first side is turned round.
     assert mixed(0.1, 0.1, 0.9, samples=(pair(10, 20, 0, 1), pair(11, 21, 1, 0))) == {
@@ -58,6 +60,7 @@ def test_xlco_mixes_neighbours_on_both_sides() -> None:
         "src_langs": [0, 0, 0, 0],
         "tgt": [20, 2, 11, 2],
         "tgt_langs": [1, 1, 1, 1],
+        "texts": [10, 20, 11, 21],
     }
 
 
@@ -72,6 +75,37 @@ def test_margin_rows_by_hand_and_by_gradcheck() -> None:
     assert torch.autograd.gradcheck(
         lambda a, b: xlco.margin_rows(a, b, 0.3, 0.25), (doubles(3, 3), doubles(3, 3, seed=1))
     )
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        lambda x, y, same: xlco.margin_rows(x, y, 0.3, 0.5, same),
+        lambda x, y, same: hictl.sentence_rows(x, y, 0.5, 0.3, same),
+    ],
+)
+def test_pairs_that_share_a_sentence_are_no_negatives(rows: Any) -> None:
+    x, y = (F.normalize(doubles(4, 3, seed=seed).detach(), dim=-1) for seed in (1, 2))
+    # Row 2 has the English sentence of row 0, as source in one and as target in the other.
+    texts = [np.array(pair) for pair in ((7, 1), (8, 2), (3, 7), (9, 4))]
+    same = xlco.same_text(texts)
+    assert same.tolist() == [[0, 2], [2, 0]]
+    alone = torch.stack([rows(x[[0, 1, 3]], y[[0, 1, 3]], None), rows(x[1:], y[1:], None)[[1, 0, 2]]])
+    found = rows(x, y, same)
+    torch.testing.assert_close(found[0], alone[0, 0])
+    torch.testing.assert_close(found[2], alone[1, 0])
+    assert (found[[1, 3]] > alone[0, 1:]).all(), "the other rows still have both as negatives"
+    torch.testing.assert_close(rows(x, y, same[:0]), rows(x, y, None))
+
+
+def test_one_english_sentence_beside_two_translations_costs_no_contrast(build: Any) -> None:
+    _, task = build("xlco", "objectives.xlco.negatives=batch")
+    task.load_dataset("valid")
+    dataset = task.dataset("valid")
+    samples = [dict(dataset[i]) for i in range(2)]
+    assert dataset.collater(samples)["same_text"].tolist() == []
+    samples[1]["texts"] = samples[0]["texts"][::-1]
+    assert dataset.collater(samples)["same_text"].tolist() == [[0, 1], [1, 0]]
 
 
 def test_xlco_takes_products_as_they_are_or_of_length_1_each_at_its_temperature(build: Any) -> None:
@@ -171,7 +205,7 @@ def test_sentences_of_a_batch_are_each_others_negatives(build: Any) -> None:
         for side in ("query", "key")
     )
     found = task.objectives["xlco"].loss(model, sample)
-    torch.testing.assert_close(found.rows, xlco.margin_rows(x, y, 0.3, 0.05))
+    torch.testing.assert_close(found.rows, xlco.margin_rows(x, y, 0.3, 0.05, sample["same_text"]))
     assert "xlco" not in model.extras
 
 

@@ -38,7 +38,7 @@ def test_xlco_masks_pieces_and_no_end_of_a_sentence() -> None:
 
 def test_xlco_joins_pairs_of_different_languages() -> None:
     pairs = [Pair(PAIR.src, PAIR.tgt, 0, other) for other in (1, 2)]
-    samples = [{"src": p.src, "tgt": p.tgt, "pair_langs": np.array([p.src_lang, p.tgt_lang])} for p in pairs]
+    samples = [xlco.example(pair, rng(1)) for pair in pairs]
     (made,) = xlco.mix_pairs(samples, 1.0, rng(1))
     assert Counter(made["src_langs"].tolist()) == {0: 6} and Counter(made["tgt_langs"].tolist()) == {
         1: 4,

@@ -93,7 +93,8 @@ def test_the_momentum_encoder_moves_as_infoxlms(build: Any) -> None:
 
 def test_xlco_mixes_as_infoxlm() -> None:
     def pair(src: int, tgt: int, langs: tuple[int, int]) -> dict[str, np.ndarray]:
-        return {"src": np.array([src, EOS]), "tgt": np.array([tgt, EOS]), "pair_langs": np.array(langs)}
+        sides = {"src": np.array([src, EOS]), "tgt": np.array([tgt, EOS])}
+        return sides | {"pair_langs": np.array(langs), "texts": np.array([src, tgt])}
 
     generator = rng("mixed")
 

@@ -28,7 +28,14 @@ from torch import Tensor, nn
 from xling.array_types import Float, Int
 from xling.objectives.base import FIRST_PIECE, STAND_IN, Loss, Objective, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
-from xling.objectives.xlco import OVERHEAD, ContrastDataset, example, of_all_processes, sentence_vectors
+from xling.objectives.xlco import (
+    OVERHEAD,
+    ContrastDataset,
+    example,
+    no_negatives,
+    of_all_processes,
+    sentence_vectors,
+)
 
 SLACK, RECENT = 0.9, 100
 
@@ -87,18 +94,22 @@ def sentence_rows(
     key: Float[Tensor, "batch dim"],
     temperature: float,
     zeta: float | Float[Tensor, ""],
+    same: Int[Tensor, "rows 2"] | None = None,
 ) -> Float[Tensor, " batch"]:
     """Return the loss (B,) of identifying ``key`` (B, D) of each ``query`` (B, D) in the batch, with hard negatives.
 
-    ``zeta`` as for `harden`.
+    ``zeta`` as for `harden`, ``same`` as for `xling.objectives.xlco.margin_rows`.
     """
     itself = torch.eye(len(query), dtype=torch.bool, device=query.device)
     plain = (query @ key.t()) / temperature
     with torch.no_grad():
         hard = F.normalize(harden(query, key, key, zeta), dim=-1)
     hardened = torch.einsum("bd,bnd->bn", query, hard) / temperature
+    diagonal = plain.diagonal()
+    if same is not None:
+        plain, hardened = no_negatives(plain, same), no_negatives(hardened, same)
     logits = torch.cat([plain, hardened.masked_fill(itself, -torch.inf)], 1)
-    return torch.logsumexp(logits, 1) - plain.diagonal()
+    return torch.logsumexp(logits, 1) - diagonal
 
 
 @objective("hictl")
@@ -126,7 +137,8 @@ class Hictl(Objective):
         x, y = (F.normalize(heads.sentence(side).float(), dim=-1) for side in (src, tgt))
         heat = self.cfg.temperature
         zeta = SLACK * heads.recent.float().mean()
-        sentences = (sentence_rows(x, y, heat, zeta) + sentence_rows(y, x, heat, zeta)) / 2
+        same = sample["same_text"]
+        sentences = (sentence_rows(x, y, heat, zeta, same) + sentence_rows(y, x, heat, zeta, same)) / 2
         if model.training and self.batch_index != STAND_IN:
             heads.pending.append((self.batch_index, torch.exp(-sentences.detach().mean())))
         rows = sentences + self._word_rows(model, heads, F.normalize(x + y, dim=-1), sample)

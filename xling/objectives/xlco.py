@@ -13,7 +13,7 @@ Three variants, by ``negatives`` and ``normalise``:
 - ``negatives=queue normalise=true``: unit vectors, as in MoCo, at T = .05.
 - ``negatives=batch``: as LaBSE. Both sides come from the encoder itself without a projection, have length 1,
   and must identify each other among the sentences of the batch in both directions. The similarity of the
-  correct pair is reduced by ``margin``.
+  correct pair is reduced by ``margin``. Pairs that share a sentence are not each other's negatives.
 
 Mixed positives: two pairs (c1, c2), (d1, d2) become one with probability ``mix``; the sentences of each side
 are joined in random order. The tokens that the encoders read are masked as in masked LM, with ``mask_prob``:
@@ -27,7 +27,9 @@ the code.
 from __future__ import annotations
 
 import copy
+import zlib
 from collections.abc import Iterable, Sequence
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +62,17 @@ DEEP = 24  # number of layers from which InfoXLM contrasts the middle layer
 
 def example(pair: Pair, generator: np.random.Generator) -> Example:
     """Return the two sentences, without initial specials, and their languages."""
-    return {"src": pair.src, "tgt": pair.tgt, "pair_langs": np.array([pair.src_lang, pair.tgt_lang])}
+    return {
+        "src": pair.src,
+        "tgt": pair.tgt,
+        "pair_langs": np.array([pair.src_lang, pair.tgt_lang]),
+        "texts": text_hashes(pair),
+    }
+
+
+def text_hashes(pair: Pair) -> Int[np.ndarray, "2"]:
+    """Return a number for each of the two sentences, equal for equal ones."""
+    return np.array([zlib.crc32(side.tobytes()) for side in (pair.src, pair.tgt)])
 
 
 def masked(pair: Pair, rule: MaskRule, generator: np.random.Generator) -> Pair:
@@ -87,6 +99,7 @@ class ContrastDataset(PairDataset):
             "key": key,
             "id": torch.tensor([int(e["id"][0]) for e in samples]),
             "target_langs": torch.tensor([int(e["src_langs"][0]) for e in mixed]),
+            "same_text": same_text([e["texts"] for e in mixed]),
             "ntokens": query["ntokens"] + key["ntokens"],
             "nsentences": len(mixed),
         }
@@ -107,7 +120,7 @@ def mix_pairs(samples: Sequence[Example], prob: float, generator: np.random.Gene
             other = samples[position + 1]
             turned = other["pair_langs"][::-1]
             if np.array_equal(parts[0]["pair_langs"], turned):
-                other = {"src": other["tgt"], "tgt": other["src"], "pair_langs": turned}
+                other = other | {"src": other["tgt"], "tgt": other["src"], "pair_langs": turned}
             parts.append(other)
         position += len(parts)
         built = {}
@@ -116,8 +129,22 @@ def mix_pairs(samples: Sequence[Example], prob: float, generator: np.random.Gene
             built[side] = np.concatenate([part[side] for part in order])
             langs = [part["pair_langs"][number] for part in order]
             built[f"{side}_langs"] = np.repeat(langs, [len(part[side]) for part in order])
+        built["texts"] = np.concatenate([part["texts"] for part in parts])
         mixed.append(built)
     return mixed
+
+
+def same_text(texts: Sequence[Int[np.ndarray, " _"]]) -> Int[Tensor, "rows 2"]:
+    """Return the other rows that share a sentence with a row, as pairs of rows: their sentences are no negatives.
+
+    In text of several languages, an English sentence stands beside each of its translations.
+    """
+    rows_of: dict[int, list[int]] = {}
+    for row, hashes in enumerate(texts):
+        for text in dict.fromkeys(hashes.tolist()):
+            rows_of.setdefault(text, []).append(row)
+    pairs = {pair for rows in rows_of.values() for pair in permutations(rows, 2)}
+    return torch.tensor(sorted(pairs), dtype=torch.int64).reshape(-1, 2)
 
 
 def sequence(tokens: Int[np.ndarray, " length"], langs: Int[np.ndarray, " length"], number: int) -> Example:
@@ -287,7 +314,7 @@ class Xlco(Objective):
         rule = rule_of(self.cfg, self.dictionary)
 
         def build(pair: Pair, generator: np.random.Generator) -> Example:
-            return example(masked(pair, rule, generator), generator)
+            return example(masked(pair, rule, generator), generator) | {"texts": text_hashes(pair)}
 
         return ContrastDataset(self.cfg, data, split, self.langs, "xlco", build, OVERHEAD)
 
@@ -331,7 +358,7 @@ class Xlco(Objective):
                 sentence_vectors(model.encoder, sample[s], layer, self.cfg.pooling) for s in ("query", "key")
             )
             x, y = (F.normalize(side.float(), dim=-1) for side in sides)
-            rows = margin_rows(x, y, self.cfg.margin, self.heat)
+            rows = margin_rows(x, y, self.cfg.margin, self.heat, sample["same_text"])
         else:
             state: ContrastState = model.extras["xlco"]
             query, key = state.query(model.encoder, sample["query"]), state.key(sample["key"])
@@ -405,15 +432,29 @@ def info_nce(
 
 
 def margin_rows(
-    x: Float[Tensor, "batch dim"], y: Float[Tensor, "batch dim"], margin: float, temperature: float
+    x: Float[Tensor, "batch dim"],
+    y: Float[Tensor, "batch dim"],
+    margin: float,
+    temperature: float,
+    same: Int[Tensor, "rows 2"] | None = None,
 ) -> Float[Tensor, " batch"]:
     """Return the loss of each pair: x must identify its y among all y of the batch, and y its x among all x.
 
     Args:
         margin: subtracted from the similarity of the correct pairs.
+        same: rows of ``x`` and of ``y`` that are not compared, since they share a sentence.
 
     Returns:
         (B,) nats, the sum of both directions.
     """
     scores = (x @ y.t() - margin * torch.eye(len(x), dtype=x.dtype, device=x.device)) / temperature
+    if same is not None:
+        scores = no_negatives(scores, same)
     return torch.logsumexp(scores, 1) + torch.logsumexp(scores, 0) - 2 * scores.diagonal()
+
+
+def no_negatives(
+    scores: Float[Tensor, "batch others"], same: Int[Tensor, "rows 2"]
+) -> Float[Tensor, "batch others"]:
+    """Return the logits with -inf for the pairs of rows in ``same``, which share a sentence."""
+    return scores.index_put((same[:, 0], same[:, 1]), scores.new_tensor(-torch.inf))
