@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from xling.core import languages
+from xling.core.errors import UserError
 from xling.eval.kinds.base import Example
 
 Row = tuple[Path, int, Example]
@@ -180,3 +181,10 @@ def _expression(pattern: str) -> str:
         text += re.escape(pattern[ends[-1] : part.start()]) + group_of(part)
         ends.append(part.end())
     return text + re.escape(pattern[ends[-1] :])
+
+
+def second_file(own: Path, published: Path, rows: str) -> UserError:
+    """Return the error for rows in our own format beside published ones, of which one would be passed over."""
+    return UserError(
+        f"{own} and {published} both have {rows}", "one of them", "move the other out of the data folder"
+    )

@@ -26,7 +26,7 @@ from xling.eval.kinds.base import Example as Example
 from xling.eval.rows.layout import Layout as Layout
 from xling.eval.rows.layout import Reader as Reader
 from xling.eval.rows.layout import Row as Row
-from xling.eval.rows.layout import line_of_label, own_remedy
+from xling.eval.rows.layout import line_of_label, own_remedy, second_file
 from xling.eval.rows.wikiann import without_language_marks
 from xling.text.document import loads
 from xling.text.files import corpus_reader
@@ -193,16 +193,6 @@ class Suite:
         names = [data / ROWS / self.name / f"{code}.{split}.jsonl" for code in codes]
         return next((path for path in names if path.is_file()), names[0])
 
-    def refuse_second_file(self, lang: str, split: str, data: Path, paths: tuple[Path, ...]) -> None:
-        """Refuse rows in our own format beside ``paths``, of which one would be passed over (UserError)."""
-        rows = self._rows_file(lang, split, data)
-        if rows.is_file() and rows not in paths:
-            raise UserError(
-                f"{rows} and {paths[0]} both have the {split} rows of {self.name} in {lang}",
-                "one of them",
-                "move the other out of the data folder",
-            )
-
     def read(self, paths: tuple[Path, ...], data: Path) -> Iterator[Row]:
         """Yield the rows of files, read by the reader of the layout that they are in."""
         names = [path.relative_to(data).as_posix() for path in paths[:1] if path.is_relative_to(data)]
@@ -312,15 +302,16 @@ def load(suite: Suite, lang: str, split: str, data: Path) -> list[Example]:
     for path in paths:
         if not path.is_file() or not suite.has(lang, split, data):
             raise _missing(suite, lang, split, data, path)
-    suite.refuse_second_file(lang, split, data, paths)
+    if (own := suite._rows_file(lang, split, data)).is_file() and own not in paths:
+        raise second_file(own, paths[0], f"the {split} rows of {suite.name} in {lang}")
     check_digests(suite, lang, split, data, paths)
     is_own_format = suite.is_own_format(paths[0], data)
     rows_read = check_rows(suite, read_rows(paths, suite.shape) if is_own_format else suite.read(paths, data))
     kept = (r for r in rows_read if is_own_format or suite.keep is None or suite.keep(r, split))
-    rows = [r for r in kept if is_own_format or suite.of_language is None or suite.of_language(r, lang)]
-    if not rows:
+    kept_rows = [r for r in kept if is_own_format or suite.of_language is None or suite.of_language(r, lang)]
+    if not kept_rows:
         raise UserError(f"{paths[0]} has no rows", f"the {split} rows of {suite.name} in {lang}")
-    return without_language_marks(rows, paths[0]) if "tokens" in suite.shape.fields else rows
+    return without_language_marks(kept_rows, paths[0]) if "tokens" in suite.shape.fields else kept_rows
 
 
 def read_rows(paths: tuple[Path, ...], kind: Kind) -> Iterator[Row]:
