@@ -18,7 +18,7 @@ from xling.array_types import Float32
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.text.files import corpus_reader
-from xling.text.files.around_text import own_lines
+from xling.text.files.around_text import body_lines
 from xling.text.files.globs import matching_files
 from xling.text.files.other_formats import head_of
 from xling.text.words.sentence_ends import find_abbreviations, split_sentences
@@ -93,7 +93,7 @@ def _documents(path: Path, root: Path) -> Iterator[tuple[str, list[str]]]:
     elif suffixes[-1:] == [".parquet"]:
         yield from _read_parquet(path, name)
     else:
-        lines = list(own_lines(corpus_reader.read_lines(path)))
+        lines = list(body_lines(corpus_reader.read_lines(path), path=path))
         corpus_reader.refuse_other_formats(head_of(iter(lines)), path)
         yield name, lines
 

@@ -19,7 +19,7 @@ from xling.core.registry import Registry
 from xling.corpora.common.download import Download, fetch, fetch_all
 from xling.corpora.crawl_index.settings import IndexSettings
 from xling.text.document import READ, SURROGATE, Document, Ledger
-from xling.text.files.around_text import own_text
+from xling.text.files.around_text import body_text
 from xling.text.files.globs import matching_files, path_and_field
 from xling.text.long_texts import cut_text
 from xling.text.wrapped_lines import join_wrapped, wrapped_width
@@ -343,7 +343,7 @@ def _strip(line: str) -> str:
 
 def running_text(text: str, ledger: Ledger) -> str:
     """Return `paragraphs` of a text whose lines may have a fixed width; lines that are joined are an event."""
-    text = own_text(text, ledger)
+    text = body_text(text, ledger)
     head = text.split("\n", _HEAD_LINES)[:_HEAD_LINES]
     if width := wrapped_width(head):
         ledger.count_event(WRAPPED_NOTE)

@@ -17,7 +17,7 @@ from xling.corpora.sources.source import (
     paragraphs,
 )
 from xling.text.document import LONE, Document, Ledger
-from xling.text.files.around_text import own_lines
+from xling.text.files.around_text import body_lines
 from xling.text.files.compressed import read_lines
 from xling.text.files.other_formats import head_of, is_markdown, is_other_format
 from xling.text.long_texts import LIST_LINES, cut_text, is_ended, is_list_of_sentences, split_line
@@ -60,7 +60,7 @@ class Text(LocalFiles):
 
 def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Document]:
     """Yield the documents of one file in CC-100's format, fetched first if it is remote."""
-    lines = own_lines(decoded_lines(context, shard, ledger), ledger)
+    lines = body_lines(decoded_lines(context, shard, ledger), ledger)
     head = head_of(lines)
     if sum(map(_is_times, head)) >= _MIN_CUES:
         lines = join_sentences(_without_times(itertools.chain(head, lines), ledger))

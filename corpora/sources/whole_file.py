@@ -8,7 +8,7 @@ from xling.core.errors import UserError
 from xling.corpora.sources.jsonl import count_refused
 from xling.corpora.sources.source import LocalFiles, Shard, admit, paragraphs
 from xling.text.document import Document, Ledger
-from xling.text.files.around_text import own_text
+from xling.text.files.around_text import body_text
 
 DAMAGED = "damaged file"
 
@@ -28,7 +28,7 @@ class WholeFiles(LocalFiles, ABC):
         """Yield the documents of one file."""
         try:
             for number, (text, reason) in enumerate(self.texts(self.context.local(shard), ledger)):
-                own = own_text(paragraphs(text), ledger)
+                own = body_text(paragraphs(text), ledger)
                 doc = Document(f"{shard.name}/{number}", own, source=shard.source)
                 if kept := admit(doc, ledger, reason):
                     yield kept

@@ -290,3 +290,12 @@ def test_what_databases_write_for_no_text_is_none(tmp_path: Path) -> None:
 )
 def test_letters_of_arabic_in_the_shapes_of_print(written: str, text: str | None) -> None:
     assert Repair().edit(Document("1", written)).text == (text or written)
+
+
+def test_commands_without_counters_say_what_they_leave_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "page.txt"
+    path.write_text(f"{FRONT[0][0]}\n{ONE}\n", encoding="utf-8")
+    assert list(read_documents([str(path)])) == [[ONE]]
+    assert f"{path}: 7 {FRONT_NOTE}" in capsys.readouterr().err

@@ -128,7 +128,6 @@ def test_a_file_that_says_one_language(tmp_path: Path) -> None:
 
 
 def test_names_of_translators_in_catalogues(tmp_path: Path) -> None:
-    pytest.importorskip("polib")
     messages = [
         'msgid "translator-credits"\nmsgstr "Juma"\n',
         'msgctxt "NAME OF TRANSLATORS"\nmsgid "Your names"\nmsgstr "Juma"\n',

@@ -1,9 +1,15 @@
-"""Lines around a text that are none of it: the front matter of a blog's page, the licence of Project Gutenberg."""
+"""Removes what stands before and after the body of a text.
+
+That is front matter (YAML or TOML at the head of a Markdown file), and the header and licence of Project Gutenberg.
+"""
 
 import itertools
 import re
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
+from xling.core.output.command_result import tell
 from xling.text.document import Ledger
 from xling.text.files.other_formats import head_of
 
@@ -19,12 +25,12 @@ _BORDER = re.compile(r"\*{3}\s*(START|END) OF (?:THE|THIS) PROJECT GUTENBERG E.*
 _MAX_BORDER_LINES = 3
 
 
-def own_lines(lines: Iterator[str], ledger: Ledger | None = None) -> Iterator[str]:
-    """Yield the lines of a file without those around its text, which are counted."""
-    ledger = ledger or Ledger()
+def body_lines(lines: Iterator[str], ledger: Ledger | None = None, path: str | Path = "") -> Iterator[str]:
+    """Yield the lines of a file's body; count the others in ``ledger``, or without one in a message on ``path``."""
+    counted = Ledger() if ledger is None else ledger
     head = head_of(lines)
     if num_front := _num_front(head):
-        ledger.count_event(FRONT_NOTE, num_front)
+        counted.count_event(FRONT_NOTE, num_front)
     starts = [n for n, line in enumerate(head) if (match := _BORDER.match(line)) and match[1] == "START"]
     is_inside, num_open = not starts, 0
     for line in itertools.chain(head[num_front:], lines):
@@ -34,20 +40,29 @@ def own_lines(lines: Iterator[str], ledger: Ledger | None = None) -> Iterator[st
         if border or num_open or not is_inside:
             # A long title goes on in the next line.
             num_open = 0 if line.rstrip().endswith("***") or not line else max(0, num_open - 1)
-            ledger.count_event(LICENCE_NOTE)
+            counted.count_event(LICENCE_NOTE)
         else:
             yield line
+    if ledger is None:
+        for note, num in counted.notes.items():
+            _tell_once(f"xling: {path}: {num} {note}")
 
 
-def own_text(text: str, ledger: Ledger) -> str:
-    """Return a text without what stands around it."""
+@cache
+def _tell_once(message: str) -> None:
+    """Print a message, once in a process, since a vocabulary reads its text several times."""
+    tell(message)
+
+
+def body_text(text: str, ledger: Ledger) -> str:
+    """Return the body of a text."""
     if not (
         text.startswith(tuple(_FRONT_ENDS))
         or "OF THE PROJECT GUTENBERG E" in text
         or "OF THIS PROJECT G" in text
     ):
         return text
-    return "\n".join(own_lines(iter(text.replace("\r\n", "\n").split("\n")), ledger))
+    return "\n".join(body_lines(iter(text.replace("\r\n", "\n").split("\n")), ledger))
 
 
 def _num_front(head: list[str]) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 from xling.core.errors import UserError
 from xling.core.language_tags import language_of
 from xling.core.output.manifest import check_as_published
-from xling.text.files.around_text import own_lines
+from xling.text.files.around_text import body_lines
 from xling.text.files.compressed import (
     DAMAGE_ERRORS,
     MAX_CELL_BYTES,
@@ -160,7 +160,7 @@ def _lang_of(path: Path) -> str:
 def read_documents(paths: Iterable[str]) -> Iterator[list[str]]:
     """Yield documents as lists of non-empty paragraphs.
 
-    Text files hold one paragraph per line and a blank line between documents (CC-100's format). Lines that `own_lines`
+    Text files hold one paragraph per line and a blank line between documents (CC-100's format). Lines that `body_lines`
     leaves out are passed over. Parquet files hold one document per row in the column ``text``, a paragraph a line.
 
     Raises:
@@ -173,7 +173,7 @@ def read_documents(paths: Iterable[str]) -> Iterator[list[str]]:
                     yield paragraphs
             continue
         paragraphs_so_far: list[str] = []
-        lines = own_lines(itertools.chain.from_iterable(map(split_line, read_lines(path))))
+        lines = body_lines(itertools.chain.from_iterable(map(split_line, read_lines(path))), path=path)
         refuse_other_formats(head := head_of(lines), path)
         for line in itertools.chain(head, lines):
             if line:
