@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import datasets
 import numpy as np
@@ -20,6 +21,7 @@ from xling.core.settings import config
 from xling.corpora.toyworld import ToyworldConfig
 from xling.corpora.toyworld import run as toyworld
 from xling.eval.rows import rows_in_memory
+from xling.eval.run.predict import Labeller
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -302,3 +304,55 @@ def test_values_of_numpy_and_torch_are_those_of_python(tmp_path: Path) -> None:
     assert [row["label"] for row in found[0]] == [True, False]
     assert [row["label"] for row in found[1]] == [1, 0]
     assert found[2] == [{"tokens": ["a", "b"], "tags": ["O", "B-X"]}]
+
+
+def test_rows_of_a_program_in_other_forms(tmp_path: Path) -> None:
+    names = datasets.ClassLabel(names=["O", "B-PER"])
+    features = datasets.Features(
+        {"tokens": datasets.List(datasets.Value("string")), "tags": datasets.List(names)}
+    )
+    data = datasets.Dataset.from_dict({"tokens": [["Amina", "ate"]], "tags": [[1, 0]]}, features=features)
+    for form in ("numpy", "torch", "arrow", "pandas", "polars"):
+        found = rows_in_memory.records_of(data.with_format(form))
+        assert found == [{"tokens": ["Amina", "ate"], "tags": ["B-PER", "O"]}], form
+    rows = [{"text": "a", "label": "x"}, {"text": "b", "label": "y"}]
+    assert rows_in_memory.records_of(row for row in rows) == rows
+    assert rows_in_memory.records_of([{0: "a", None: "x"}]) == [{"0": "a", "None": "x"}]
+    with pytest.raises(UserError, match=r"b'a'; valid: texts; fix: decode it"):
+        rows_in_memory.write([{"text": b"a", "label": "x"}], tmp_path / "rows.jsonl")
+
+
+@pytest.mark.parametrize(
+    "texts", [np.array("mechi"), b"mechi", [b"mechi"], [3], [float("nan")], [Path("a")], [[]]]
+)
+@pytest.mark.parametrize("columns", [("text",), ("token",), ("text_a", "text_b")])
+def test_what_is_no_text_is_refused_by_every_task(
+    texts: Any, columns: tuple[str, ...], tuned: xling.Model
+) -> None:
+    labeller = Labeller(tuned.path)
+    with mock.patch.object(Labeller, "columns", columns), pytest.raises(UserError, match="texts"):
+        [labeller.cells_of(item) for item in rows_in_memory.texts_of(texts, "predict", others=True)]
+
+
+def test_pairs_in_python_have_two_texts_under_any_usual_names(tuned: xling.Model) -> None:
+    labeller = Labeller(tuned.path)
+    with mock.patch.object(Labeller, "columns", ("text_a", "text_b")):
+        wanted = {"text_a": "a", "text_b": "b"}
+        for item in (
+            ("a", "b"),
+            ["a", "b"],
+            np.array(["a", "b"]),
+            {"premise": "a", "hypothesis": "b"},
+            wanted,
+        ):
+            assert labeller.cells_of(item) == wanted
+        for item in (("a", "b", "yes"), ("a",), ("a", ""), "ab"):
+            with pytest.raises(UserError, match="texts of text_a, text_b"):
+                labeller.cells_of(item)
+    with mock.patch.object(Labeller, "columns", ("token",)):
+        assert labeller.cells_of({"tokens": ["a", "b"]}) == {"token": ["a", "b"]}
+
+
+def test_a_layer_that_is_no_number(model: Path) -> None:
+    with pytest.raises(UserError, match="layer=last; valid: -1 to"):
+        xling.load(model).encode(["mechi"], layer="last")  # type: ignore[arg-type]

@@ -46,6 +46,7 @@ MAX_NAMED = 60
 """Labels that a line names."""
 MAX_SHOWN_CHARS = 60  # of a label, where a text was taken for one
 NO_GOLD = "-"
+_HIDDEN = "-1"
 _NUMBER = re.compile(r"-?\d+(\.\d*)?")
 _FRACTION = re.compile(r"-?\d+\.\d*")
 AnyConfig = TypeVar("AnyConfig", bound=OwnFiles)
@@ -333,6 +334,10 @@ def _label_lines(
     if NO_GOLD in labels:
         lines.append(
             f"{total[NO_GOLD]} rows have the label {NO_GOLD}: in SNLI and MNLI they have none; leave them out"
+        )
+    if _HIDDEN in labels and all(map(str.isdigit, {*labels} - {_HIDDEN})):
+        lines.append(
+            f"{total[_HIDDEN]} rows have the label {_HIDDEN}: it stands where a label is hidden; leave them out"
         )
     if len(labels) == 1:
         lines.append("all rows have one label: nothing can be learned from them, and every answer is right")

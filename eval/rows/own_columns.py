@@ -177,4 +177,4 @@ def named_columns(columns: Mapping[str, str]) -> str:
 
 def unread_columns(names: Sequence[str]) -> str:
     """Return in words which columns are not read, or ""."""
-    return f"; not read: {', '.join(names)}" if names else ""
+    return f"; not read: {', '.join(name or 'one without a name' for name in names)}" if names else ""

@@ -25,8 +25,12 @@ SPLITS = {
 """Word in a file's name -> the split of its rows."""
 GUIDE = "docs/guides/own_test_set.md"
 _FORMATS = ("tsv", "tab", "csv", "txt", "json", "jsonl", "ndjson", "conll", "conllu", "bio", "iob", "gz")
-_WORD = re.compile("[A-Za-z]{2,3}[-_](?:[A-Z][a-z]{3}|[A-Z]{2})(?![A-Za-z])|[^-_]+")
-"""A part of a file's name: a code with a script or a region, or what stands between hyphens and underscores."""
+_WORD = re.compile("[A-Za-z]{2,3}[-_](?:[A-Z][a-z]{3}|[A-Z]{2})(?![A-Za-z])|[^-_ ()]+")
+"""A part of a file's name: a code with a script or a region, or what stands between hyphens, underscores and blanks."""
+_TREEBANK = "ud"
+"""Word behind the language in names of Universal Dependencies: ``fr_gsd-ud-test.conllu``."""
+_NO_LANGUAGES = ("src", "tok")
+"""Words of such names that are codes of languages, too: source and tokenised, not Sardinian and Toki Pona."""
 _MAX_CODE = 3  # letters of the longest plain code; what is longer is a name, or says its script or region
 Files = tuple[str, ...] | dict[str, tuple[str, ...]]
 
@@ -230,7 +234,8 @@ def _language_of(path: Path, has_sides: bool, source: str) -> str:
         for number, word in enumerate(words):
             beside = words[max(0, number - 1) : number + 2]
             is_last = number == len(words) - 1
-            is_sure = is_told or is_last or len(word) > _MAX_CODE
+            is_treebank = number == 0 and _TREEBANK in words[1:]
+            is_sure = is_told or is_last or is_treebank or len(word) > _MAX_CODE
             if is_language(word) and (is_sure or any(each.lower() in SPLITS for each in beside)):
                 langs.append(code_of(word))
     if has_sides and len(langs) == 3 and langs[2] in langs[:2]:
@@ -248,7 +253,7 @@ def _language_of(path: Path, has_sides: bool, source: str) -> str:
 
 def is_language(word: str) -> bool:
     """Return whether a word of a file's name is the code of a language, or its name."""
-    if word.lower() in SPLITS or not word.replace("_", "").replace("-", "").isalpha():
+    if word.lower() in (*SPLITS, *_NO_LANGUAGES) or not word.replace("_", "").replace("-", "").isalpha():
         return False
     try:
         languages.get(code_of(word))

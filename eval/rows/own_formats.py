@@ -103,6 +103,13 @@ def read_table(paths: Sequence[Path], reading: Reading, langs: Sequence[str] = (
             "one JSON object a line",
             f"convert it: jq -c '.[]' {path} > rows.jsonl",
         )
+    elif _is_json_list(filled[0][1]):
+        raise UserError(
+            f"{path}:{filled[0][0]}: a JSON list: {filled[0][1][:40]!r}",
+            "one JSON object a line, or a table",
+            "write {'text': ..., 'label': ...}; for spaCy's entities {'text': ..., 'spans': [{'start': 0, 'end': 3, "
+            "'label': 'PER'}]}",
+        )
     elif reading.has_words and has_lists(filled):
         table = rows_of_lists(path, delimited_rows(path, numbered, reading, langs))
     elif reading.has_words and (reading.is_labelled or not _is_running_text(path, numbered)):
@@ -125,6 +132,15 @@ def _marks_of_programs(rows: Sequence[OwnRow]) -> str:
     texts = [[cell for c, cell in row.cells.items() if isinstance(cell, str) and c != LABEL] for row in rows]
     counts = {what: sum(any(map(mark.search, cells)) for cells in texts) for what, mark in _MARKS.items()}
     return "".join(f"; {count} with {what}, read as they are" for what, count in counts.items() if count)
+
+
+def _is_json_list(line: str) -> bool:
+    """Return whether a line is a list of several values, as programs write rows without names."""
+    try:
+        values = json.loads(line) if line.lstrip().startswith("[") else None
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(values, list) and len(values) > 1 and isinstance(values[0], str)
 
 
 def _aligned(paths: Sequence[Path]) -> OwnTable:

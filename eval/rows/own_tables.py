@@ -40,6 +40,8 @@ def delimited_rows(
         return OwnTable(texts, f"a text a line{how}")
     cells, how = _parse(path, numbered, reading, langs)
     width = Counter(len(row) for _, row in cells).most_common(1)[0][0]
+    if len(cells[0][1]) == width - 1 and guessed_columns(cells[0][1], reading.wanted, langs):
+        cells = [(cells[0][0], ["", *cells[0][1]]), *cells[1:]]  # R names no column for the numbers of rows
     for number, row in cells:
         if len(row) != width:
             raise UserError(

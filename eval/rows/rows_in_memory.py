@@ -5,7 +5,7 @@ nor polars is imported here: whoever has such a table has imported them.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,13 @@ def texts_of(texts: Any, call: str, others: bool = False) -> list[Any]:
     """
     if isinstance(texts, str):
         raise UserError("texts is one string", "a list of texts", f"{call}([text])")
-    if not isinstance(texts, Iterable) or isinstance(texts, (Mapping, Set)) or hasattr(texts, "columns"):
+    is_single = isinstance(texts, bytes) or getattr(texts, "ndim", 1) == 0  # an array without a dimension
+    if (
+        not isinstance(texts, Iterable)
+        or isinstance(texts, (Mapping, Set))
+        or hasattr(texts, "columns")
+        or is_single
+    ):
         valid = "a list of texts, a datasets.Dataset or a polars DataFrame"
         raise UserError(
             f"texts of the type {type(texts).__name__}", valid, "name the column or the split: texts[NAME]"
@@ -70,11 +76,12 @@ def records_of(rows: Any) -> list[dict[str, Any]]:
     Raises:
         UserError: the rows are none of the kinds that are read, or there are none.
     """
+    rows = list(rows) if isinstance(rows, Iterator) else rows
     if is_table(rows):
         columns = {name: _values(rows, name) for name in names_of(rows)}
         records = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     elif isinstance(rows, Sequence) and all(isinstance(row, Mapping) for row in rows):
-        records = [dict(row) for row in rows]
+        records = [{str(name): value for name, value in row.items()} for row in rows]
     else:
         of = f" of {type(rows[0]).__name__}" if isinstance(rows, Sequence) and rows else ""
         raise UserError(
@@ -89,6 +96,9 @@ def _values(table: Any, name: str) -> list[Any]:
     feature = getattr(table, "features", {}).get(name)
     feature_of_item = getattr(feature, "feature", feature)
     names = getattr(feature_of_item, "names", None)
+    table = (
+        table.with_format(None) if hasattr(table, "with_format") else table
+    )  # whatever its values were shown as
     column = table[name]
     values = column.to_list() if hasattr(column, "to_list") else list(column)
     return [_named(value, names) for value in values] if names else values
@@ -141,7 +151,9 @@ def write(rows: Any, path: Path) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of numpy or torch as Python's, and others as text."""
+    """Return a value of numpy or torch as Python's, and others as text; raise UserError for bytes."""
+    if isinstance(value, bytes):
+        raise UserError(f"{value!r}"[:80], "texts", "decode it: value.decode('utf-8')")
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 

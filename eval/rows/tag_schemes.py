@@ -12,6 +12,8 @@ _BEGINS, _ENDS = "BSUW", "ESLUW"
 _OUTSIDE = frozenset("Oo")
 _OTHER_MARK = re.compile(r"[BIESLU][^\w-].+|.+[-_.:/|][BIESLU]")
 """A type with its mark behind it (``PER-B``), or with another sign between the two (``B.PER``)."""
+_BRACKETS = re.compile(r"\([^*()]+\*\)?|\*\)?")
+"""Begin and end of a span as CoNLL-2005 and OntoNotes in CoNLL-2012 write them: ``(GPE*``, ``*``, ``*)``."""
 _SEVERAL = re.compile(r".+[|,;+/&#](O|[BIESLU]-.+)|O[|,;+/&#].+")
 """Several tags of one word, as nested names have them (``B-PER|B-ORG``)."""
 
@@ -65,6 +67,11 @@ def _check_names(places: Mapping[Path, Sequence[OwnRow]], tags: set[str]) -> Non
         problem, fix = (
             "is a number",
             "write the names that the numbers stand for; scheme=plain if they are names",
+        )
+    elif any("(" in tag for tag in tags) and all(map(_BRACKETS.fullmatch, tags)):
+        problem, fix = (
+            "is a bracket of CoNLL-2012",
+            "write B- and I- before the type in place of the brackets",
         )
     elif tags and all(map(_OTHER_MARK.fullmatch, tags)):
         problem, fix = "has its mark elsewhere", "write B-PER and I-PER; scheme=plain to read it as it is"

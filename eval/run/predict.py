@@ -18,7 +18,7 @@ from xling.core.progress import Progress
 from xling.core.settings.codes import Lang, code_of
 from xling.eval.kinds.base import KINDS, Example, Kind
 from xling.eval.rows import own_formats
-from xling.eval.rows.own_columns import LABEL, TAG, Reading
+from xling.eval.rows.own_columns import LABEL, TAG, Reading, guessed_columns
 from xling.eval.rows.own_spans import words_of
 from xling.eval.rows.tag_schemes import written_with
 from xling.eval.rows.wikiann import without_marks
@@ -167,19 +167,28 @@ class Labeller:
         Raises:
             UserError: it is none of these.
         """
+        values: dict[str, Any] = {}
         if isinstance(item, Mapping):
-            values = dict(item)
+            name_of = guessed_columns([*map(str, item)], self.columns, ())
+            values = {column: item[name] for column, name in name_of.items() if name in item}
         elif len(self.columns) == 1:
             values = {self.columns[0]: item}
-        else:
-            values = dict(zip(self.columns, item, strict=False)) if not isinstance(item, str) else {}
-        texts = [values.get(column) for column in self.columns]
-        if not all(
-            text and (isinstance(text, str) or column == "token")
-            for column, text in zip(self.columns, texts, strict=True)
-        ):
+        elif isinstance(item, Iterable) and not isinstance(item, str):
+            given = [*item] if getattr(item, "ndim", 1) else []
+            values = dict(zip(self.columns, given, strict=True)) if len(given) == len(self.columns) else {}
+        if not all(_is_cell(values.get(column), column == "token") for column in self.columns):
             raise UserError(f"{item!r}"[:80], f"texts of {', '.join(self.columns)}", "none of them empty")
         return {column: values[column] for column in self.columns}
+
+
+def _is_cell(value: Any, may_be_words: bool) -> bool:
+    """Return whether a value is a text with something in it, or a list of such texts."""
+    words = [value] if isinstance(value, str) or not may_be_words else value
+    has_words = (
+        isinstance(words, Iterable) and not isinstance(words, Mapping) and getattr(words, "ndim", 1) > 0
+    )
+    texts = [*words] if has_words else []
+    return bool(texts) and all(isinstance(text, str) and text for text in texts)
 
 
 def _with_words(cells: Mapping[str, Any]) -> dict[str, Any]:

@@ -223,7 +223,9 @@ def test_task_models_are_tuned_and_exported(imported: Path, tmp_path: Path, kind
         assert largest(scores, mine[:, 0] if kind == "span" else mine) < 1e-5
 
 
-def test_a_bare_encoder_of_old_files(copied: Path, imported: Path, tmp_path: Path) -> None:
+def test_a_bare_encoder_of_old_files(
+    copied: Path, imported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A BertModel as a pickle with TensorFlow's names and vocab.txt alone: the encoder is the same."""
     from safetensors.torch import load_file
 
@@ -243,6 +245,7 @@ def test_a_bare_encoder_of_old_files(copied: Path, imported: Path, tmp_path: Pat
     one, two = (model_weights.load_model(x)[0].encoder.state_dict() for x in (imported, tmp_path / "out"))
     assert all(torch.equal(one[name], two[name]) for name in one)
     # The vocabulary has capitals, so text keeps its own.
+    assert "texts keep their case, as vocab.txt has capitals" in capsys.readouterr().err
     first, second = (vocabulary.load_processor(x) for x in (imported, tmp_path / "out"))
     assert first.encode("THE Old") == second.encode("THE Old") != second.encode("the old")
 

@@ -393,3 +393,18 @@ def test_what_it_cannot_do_is_refused(written: Callable[[str], Path], tmp_path: 
         export_hf(ExportConfig(tmp_path / "in", tmp_path / "out"))
     with pytest.raises(UserError, match="an encoder computed by transformers"):
         model_weights.has_decoder(tmp_path / "in")
+
+
+def test_bpe_dropout_is_left_out_and_told(
+    written: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(written("roberta"), folder)
+    run_hf(ImportConfig(folder, tmp_path / "whole"))
+    settings = json.loads((folder / "tokenizer.json").read_text())
+    settings["model"]["dropout"] = 0.9
+    (folder / "tokenizer.json").write_text(json.dumps(settings))
+    run_hf(ImportConfig(folder, tmp_path / "in"))
+    assert "leaves out merges by chance (BPE dropout)" in capsys.readouterr().err
+    whole, ours = (vocab.load_processor(tmp_path / name) for name in ("whole", "in"))
+    assert [ours.encode(line) for line in LINES] == [whole.encode(line) for line in LINES]

@@ -1,6 +1,6 @@
 """Languages by what the columns of a table are called: a code, a code with a region, an English or a native name.
 
-``autonyms.tsv`` beside this module has the native names, from the Unicode CLDR.
+``autonyms.tsv`` beside this module has the native names, from the Unicode CLDR, and further English ones.
 """
 
 import csv
@@ -14,6 +14,15 @@ from xling.core.errors import UserError
 from xling.core.languages import Language
 
 _REGION = re.compile(r"[a-z]{2}|[0-9]{3}")
+_NO_REGIONS = frozenset(
+    re.findall(
+        r"\w+",
+        "aa ab ak av ay ce da dv el en eo fa ff fy gv ha he hi ho hy hz ia ig ii ik iu iw ja ji jv jw ka kj kk kl ko "
+        "ks ku kv lg ln lo mi nb nd nn nv ny oc oj or os pi qu rm rn sq su sw ta te ti ts ty ur vo wa wo xh yi yo "
+        "zh zu",
+    )
+)
+"""Codes of languages that no country has: ``en_sw`` is a pair, and ``de_at`` the German of Austria."""
 _BRACKETS = re.compile(r"\s*[(\[].*[)\]]\s*$")
 _IN_BRACKETS = re.compile(r"\w[^()\[\]]{0,30}[(\[]([^()\[\]]+)[)\]]")
 _PART = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
@@ -38,7 +47,7 @@ def named(text: str) -> Language | None:
         return name
     parts = key.replace("_", "-").split("-")
     tries = [key]
-    if len(parts) > 1 and _REGION.fullmatch(parts[-1]):
+    if len(parts) > 1 and _REGION.fullmatch(parts[-1]) and parts[-1] not in _NO_REGIONS:
         tries.append("-".join(parts[:-1]))
     for code in tries:
         try:

@@ -214,6 +214,11 @@ def _read_normaliser(folder: Path, pieces: list[str]) -> tuple[bool, bool | None
         )
     has_capitals = any(piece != piece.lower() and not piece.startswith("[") for piece in pieces)
     lowercase = bool(config.get("do_lower_case", not has_capitals))
+    if "do_lower_case" not in config and not lowercase:
+        tell(
+            f"xling: {folder}: texts keep their case, as vocab.txt has capitals; transformers lower-cases them where "
+            "tokenizer_config.json has no do_lower_case"
+        )
     return lowercase, config.get("strip_accents"), bool(config.get("tokenize_chinese_chars", True))
 
 

@@ -178,6 +178,8 @@ def _read_texts(folder: Path) -> dict[str, Any]:
     prompts, default = config.get("prompts") or {}, config.get("default_prompt_name")
     if default is not None and default not in prompts:
         raise _refusal(prompts_path, f"has the default prompt {default!r}", ", ".join(prompts) or "prompts")
+    if (similarity := config.get("similarity_fn_name")) not in (None, "cosine"):
+        tell(f"xling: {folder} compares vectors by {similarity}, and suites of retrieval by distance=cosine")
     if unused := [name for name, text in prompts.items() if text and name != default]:
         tell(
             f"xling: {folder} has the prompts {', '.join(unused)}, which are not put before texts: "

@@ -85,6 +85,10 @@ def load_tokenizer(folder: Path, is_encoders: bool = True) -> OrderedTokenizer:
     if is_encoders and sum(placed.special_tokens_mask[place] for place in places) < 2:
         around = " and ".join(tokenizer.convert_ids_to_tokens([begin, end]))
         tell(f"xling: {folder}: {around} are put around a text here; its tokenizer puts less there by itself")
+    if getattr(backend.model, "dropout", None):
+        tell(
+            f"xling: {folder}: its tokenizer leaves out merges by chance (BPE dropout); here texts have all of them"
+        )
     pad = tokenizer.pad_token_id
     unknown = pad if tokenizer.unk_token_id is None else tokenizer.unk_token_id
     mask = pad if tokenizer.mask_token_id is None else tokenizer.mask_token_id

@@ -298,7 +298,7 @@ class EncoderBackend:
 def check_layer(model: EncoderModel, layer: int) -> None:
     """Raise UserError for a layer that a model does not have; -1 is the last, 0 the input embeddings."""
     num_layers = len(model.encoder.layers)
-    if not -1 <= layer <= num_layers:
+    if not isinstance(layer, int) or not -1 <= layer <= num_layers:
         raise UserError(f"layer={layer}", f"-1 to {num_layers}", f"the model has {num_layers} layers")
 
 

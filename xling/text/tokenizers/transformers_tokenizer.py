@@ -41,6 +41,7 @@ def _load_tokenizer(stored: dict[str, Any], order: Sequence[int]) -> tuple[Any, 
     if MOSES_KEY in stored:
         return moses.MosesTokenizer(stored[MOSES_KEY]), False
     _hide_specials(stored, {*order[3:-1]})
+    stored["model"]["dropout"] = None  # of BPE: otherwise a text has other pieces each time
     tokenizer = Tokenizer.from_str(json.dumps(stored))
     tokenizer.encode_special_tokens = True
     tokenizer.no_truncation()
