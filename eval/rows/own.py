@@ -337,7 +337,7 @@ def _label_lines(
         )
     if _HIDDEN in labels and all(map(str.isdigit, {*labels} - {_HIDDEN})):
         lines.append(
-            f"{total[_HIDDEN]} rows have the label {_HIDDEN}: it stands where a label is hidden; leave them out"
+            f"{total[_HIDDEN]} rows have the label {_HIDDEN}: many data sets hide labels by it; leave them out"
         )
     if len(labels) == 1:
         lines.append("all rows have one label: nothing can be learned from them, and every answer is right")

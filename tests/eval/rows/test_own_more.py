@@ -68,7 +68,7 @@ def test_a_hidden_label_is_told(
 ) -> None:
     (tmp_path / "en.test.tsv").write_text("text\tlabel\n" + "".join(f"a {name}\t{name}\n" for name in labels))
     rows_of(tmp_path / "en.test.tsv", "classes")
-    assert ("1 rows have the label -1: it stands where a label is hidden" in capsys.readouterr().err) == told
+    assert ("1 rows have the label -1: many data sets hide labels by it" in capsys.readouterr().err) == told
 
 
 @pytest.mark.parametrize(
