@@ -14,11 +14,13 @@ from typing import ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from xling.array_types import Int64
-from xling.corpora.crawl_index import thrift
-from xling.corpora.crawl_index.thrift import Struct, get
+from xling.text.files import thrift
+from xling.text.files.parquet_pages import MAX_LISTS_BYTES, most_bytes
+from xling.text.files.thrift import Struct, get
 
 MAGIC = b"PAR1"
 TAIL_BYTES = 8
@@ -141,8 +143,16 @@ class Chunk:
                 4: (thrift.LIST, (thrift.STRUCT, [group])),
             }
         )
-        whole = MAGIC + data + footer + len(footer).to_bytes(4, "little") + MAGIC
-        values = pq.ParquetFile(io.BytesIO(whole)).read().column(0).combine_chunks()
+        whole = io.BytesIO(MAGIC + data + footer + len(footer).to_bytes(4, "little") + MAGIC)
+        most_bytes(whole, len(MAGIC), len(data), num_rows, 1)  # no page is too large
+        name = get(self.schema, 4).decode()
+        column = pq.ParquetFile(whole, read_dictionary=[name]).read().column(0)
+        if pa.types.is_dictionary(column.type):  # a long value may stand in every row
+            lengths = (pc.sum(pc.binary_length(each.dictionary).take(each.indices)) for each in column.chunks)
+            if sum(length.as_py() or 0 for length in lengths) > MAX_LISTS_BYTES:
+                raise ValueError(f"more than {MAX_LISTS_BYTES:,} bytes in {num_rows:,} rows")
+            column = column.cast(column.type.value_type)
+        values = column.combine_chunks()
         if len(values) != num_rows:
             raise ValueError(f"{len(values)} rows where {num_rows} should be")
         return values

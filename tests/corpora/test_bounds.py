@@ -12,6 +12,8 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 import zstandard
@@ -23,14 +25,15 @@ from tests.corpora.test_sources import page, record, wet
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import digests
+from xling.corpora.bitext import documents
 from xling.corpora.common import archive, download, packed_xml, ranges, spreadsheets
-from xling.corpora.crawl_index import part, thrift
+from xling.corpora.crawl_index import part
 from xling.corpora.parallel.sources import PAIR_SOURCES, SourceContext, i18n, po
 from xling.corpora.sources import records, text, warc, webpage, wiki
 from xling.hub import source
 from xling.models.files import model_folder
 from xling.text.document import Ledger
-from xling.text.files import compressed, delimited, dictionary
+from xling.text.files import compressed, corpus_reader, delimited, dictionary, parquet_pages, thrift
 
 GIVEN_UP = "tests/corpora/test_sources.py::test_a_page_that_hides_its_depth_is_given_up"
 UNITS = {
@@ -330,6 +333,30 @@ def endless_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         unannounced.limit((256 << 30) + 1)
 
 
+def page_of_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text of another row group is read."""
+    monkeypatch.setattr(parquet_pages, "MAX_PAGE_BYTES", 500_000)
+    schema = pa.schema([("text", pa.large_string())])
+    with pq.ParquetWriter(tmp_path / "a.parquet", schema, use_dictionary=False, compression="zstd") as file:
+        for row in ("habari ya leo", "x" * 600_000):
+            file.write_table(pa.table({"text": [row]}, schema))
+    docs, ledger = read(f"parquet:{tmp_path}/*")
+    assert [doc.text for doc in docs] == ["habari ya leo"]
+    assert ledger.dropped == {("read", "damaged row group"): 1}
+    with pytest.raises(UserError, match="row 1 is damaged, or has more than 67,108,864 bytes"):
+        list(corpus_reader.read_documents([str(tmp_path / "a.parquet")]))
+    with pytest.raises(UserError, match="row 1 is damaged, no text, or has more than 67,108,864 bytes"):
+        documents.read([str(tmp_path / "a.parquet")], split=False)
+
+
+def lists_of_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pa.table({"text": [["habari"] * 50, ["leo"]]})
+    pq.write_table(table, tmp_path / "a.parquet", use_dictionary=False)
+    assert len(read(f"parquet:{tmp_path}/*")[0]) == 2
+    monkeypatch.setattr(parquet_pages, "MAX_LISTS_BYTES", 400)
+    assert read(f"parquet:{tmp_path}/*")[1].dropped == {("read", "damaged row group"): 2}
+
+
 HELD: dict[str, Callable[[Path, pytest.MonkeyPatch], None] | str] = {
     "xling.corpora.sources.records._MAX_HEADER_BYTES": header,
     "xling.corpora.sources.records._MAX_BODY_BYTES": body,
@@ -350,10 +377,12 @@ HELD: dict[str, Callable[[Path, pytest.MonkeyPatch], None] | str] = {
     "xling.corpora.parallel.sources.i18n.MAX_KEY_CHARS": nested_keys,
     "xling.corpora.parallel.sources.units.MAX_BYTES": small_files,
     "xling.corpora.common.eaf.MAX_BYTES": transcription,
-    "xling.corpora.crawl_index.thrift.MAX_VALUES": metadata,
+    "xling.text.files.thrift.MAX_VALUES": metadata,
     "xling.text.files.compressed.MAX_LINE_BYTES": line,
     "xling.text.files.compressed.MAX_CELL_BYTES": cell,
     "xling.text.files.delimited.MAX_COLUMNS": columns,
+    "xling.text.files.parquet_pages.MAX_PAGE_BYTES": page_of_parquet,
+    "xling.text.files.parquet_pages.MAX_LISTS_BYTES": lists_of_parquet,
     "xling.text.files.compressed._MEMORY_BYTES": decompressor,
     "xling.text.files.compressed._MAX_WINDOW_BYTES": window,
     "xling.corpora.common.download.MAX_LIST_BYTES": answer,

@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xling.core import languages
-from xling.corpora.crawl_index import cld2, thrift
+from xling.corpora.crawl_index import cld2, parquet_pages
 from xling.corpora.crawl_index.parquet_pages import Footer
+from xling.text.files import parquet_pages as unpacked_pages
+from xling.text.files import thrift
 
 ROWS = 3000
 TABLE = pa.table(
@@ -54,6 +56,31 @@ def test_chunks_and_pages_have_the_values_of_the_file(codec: str, version: str, 
             rows = pages.rows(numbers)
             assert chunk.values(piece, len(rows)).to_pylist() == [want[i] for i in rows]
             assert len(rows) < num or len(pages.starts) <= 3
+
+
+@pytest.mark.parametrize(
+    ("dictionary", "limits", "said"),
+    [
+        (False, (999, 1 << 31), "a page of"),
+        (True, (999, 1 << 31), "a page of"),
+        (True, (2000, 99_000), "more than 99,000 bytes in 100 rows"),
+    ],
+)
+def test_values_that_unpack_to_more_than_the_limits_are_damage(
+    dictionary: bool, limits: tuple[int, int], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A language of 1,000 characters stands in each of 100 rows."""
+    file = io.BytesIO()
+    pq.write_table(pa.table({"language": ["x" * 1000] * 100}), file, use_dictionary=dictionary)
+    data = file.getvalue()
+    length = int.from_bytes(data[-8:-4], "little")
+    chunk = Footer(data[-8 - length : -8], len(data)).chunk(0, "language")
+    values = data[chunk.start :][: chunk.size]
+    assert chunk.values(values, 100).to_pylist() == ["x" * 1000] * 100
+    monkeypatch.setattr(unpacked_pages, "MAX_PAGE_BYTES", limits[0])
+    monkeypatch.setattr(parquet_pages, "MAX_LISTS_BYTES", limits[1])
+    with pytest.raises(ValueError, match=said):
+        chunk.values(values, 100)
 
 
 @given(st.binary(max_size=200))

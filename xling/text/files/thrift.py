@@ -82,7 +82,13 @@ def read_struct(data: bytes) -> Struct:
     Raises:
         ValueError: it is none.
     """
-    return _Reader(data).struct()
+    return read_first(data)[0]
+
+
+def read_first(data: bytes) -> tuple[Struct, int]:
+    """Return the struct at the beginning of ``data``, and its bytes (ValueError: it is none)."""
+    reader = _Reader(data)
+    return reader.struct(), reader.at
 
 
 def get(struct: Struct, number: int, default: Any = None) -> Any:
