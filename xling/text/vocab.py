@@ -237,7 +237,10 @@ def _extend(
 
     others = {lang: paths for lang, paths in cfg.corpora.items() if lang not in cfg.keep}
     chars, lines = ({lang: counts[lang] for lang in others} for counts in (num_chars, num_lines))
-    text = _sample_lines(replace(cfg, corpora=others), chars, lines, used)
+
+    def text() -> Iterator[str]:
+        return _sample_lines(replace(cfg, corpora=others), chars, lines, used)
+
     kept = (line for lang in cfg.corpora if lang in cfg.keep for line in _read_lines(cfg, lang))
     tokenizer, names, counts = extended.extend(_base_file(cfg), cfg.size, text, kept)
     tokenizer.save(str(out / WORDPIECE))
