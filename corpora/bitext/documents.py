@@ -19,10 +19,9 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.text.files import corpus_reader
 from xling.text.files.around_text import body_lines
-from xling.text.files.compressed import MAX_LINE_BYTES, raise_if_of_machine
 from xling.text.files.globs import matching_files
 from xling.text.files.other_formats import head_of
-from xling.text.files.parquet_rows import DAMAGE, read_rows
+from xling.text.files.parquet_rows import text_rows
 from xling.text.words.sentence_ends import find_abbreviations, split_sentences
 
 NAMES = ("url", "u", "id", "name", "doc")
@@ -93,7 +92,8 @@ def _documents(path: Path, root: Path) -> Iterator[tuple[str, list[str]]]:
             if line.strip():
                 yield _read_record(line, f"{path} line {number}", f"{name}/{number}")
     elif suffixes[-1:] == [".parquet"]:
-        yield from _read_parquet(path, name)
+        for number, (text, names) in enumerate(text_rows(path, TEXT_FIELDS, NAMES)):
+            yield next(map(str, filter(None, names)), f"{name}/{number}"), (text or "").split("\n")
     else:
         lines = list(body_lines(corpus_reader.read_lines(path), path=path))
         corpus_reader.refuse_other_formats(head_of(iter(lines)), path)
@@ -116,29 +116,6 @@ def _read_record(line: str, where: str, name: str) -> tuple[str, list[str]]:
         )
     paths = next((str(row[key]) for key in NAMES if row.get(key)), name)
     return paths, text.split("\n")
-
-
-def _read_parquet(path: Path, name: str) -> Iterator[tuple[str, list[str]]]:
-    def pick(columns: Sequence[str]) -> list[str]:
-        text = next((key for key in TEXT_FIELDS if key in columns), None)
-        if text is None:
-            given = f"{path} has the columns {', '.join(columns)}"[:300]
-            raise UserError(given, f"one of {', '.join(TEXT_FIELDS)}")
-        return [text, *(key for key in NAMES if key in columns)]
-
-    try:
-        for number, row in enumerate(read_rows(path, pick)):
-            text = next(iter(row.values())) if row else None
-            if row is None or not isinstance(text, str | None):
-                raise UserError(
-                    f"{path}: row {number:,} is damaged, no text, or has more than {MAX_LINE_BYTES:,} bytes",
-                    fix="get the file again, or take this row out",
-                )
-            names = [str(value) for key, value in row.items() if key in NAMES and value]
-            yield next(iter(names), f"{name}/{number}"), (text or "").split("\n")
-    except DAMAGE as error:
-        raise_if_of_machine(error)
-        raise UserError(f"{path}: {' '.join(str(error).split())[:200]}", "a whole Parquet file") from None
 
 
 def pairs_by_name(

@@ -343,7 +343,7 @@ def page_of_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     docs, ledger = read(f"parquet:{tmp_path}/*")
     assert [doc.text for doc in docs] == ["habari ya leo"]
     assert ledger.dropped == {("read", "damaged row group"): 1}
-    with pytest.raises(UserError, match="row 1 is damaged, or has more than 67,108,864 bytes"):
+    with pytest.raises(UserError, match="row 1 is damaged, no text, or has more than 67,108,864 bytes"):
         list(corpus_reader.read_documents([str(tmp_path / "a.parquet")]))
     with pytest.raises(UserError, match="row 1 is damaged, no text, or has more than 67,108,864 bytes"):
         documents.read([str(tmp_path / "a.parquet")], split=False)

@@ -13,7 +13,6 @@ from xling.text.files.compressed import (
     MAX_CELL_BYTES,
     MAX_LINE_BYTES,
     CutLine,
-    raise_if_of_machine,
     read_whole_chunks,
     split_lines,
 )
@@ -198,38 +197,10 @@ def refuse_other_formats(head: Sequence[str], path: Path) -> None:
 
 
 def _read_parquet_texts(path: Path) -> Iterator[str]:
-    from xling.text.files.parquet_rows import (
-        DAMAGE,
-        LongCell,
-        read_rows,
-    )  # pyarrow, which plain text does not need
+    from xling.text.files.parquet_rows import text_rows  # imports pyarrow, which plain text does not need
 
-    def pick(names: Sequence[str]) -> list[str]:
-        if "text" not in names:
-            raise UserError(
-                f"{path} has the columns {', '.join(names)}"[:300],
-                "a column text, as in a corpus of xling corpus mono",
-            )
-        return ["text"]
-
-    try:
-        for number, row in enumerate(read_rows(path, pick)):
-            text = row["text"] if row else None
-            if row is None or isinstance(text, LongCell):
-                raise UserError(
-                    f"{path}: row {number:,} is damaged, or has more than {MAX_LINE_BYTES:,} bytes",
-                    "documents of text",
-                    "get the file again, or take this row out",
-                )
-            if not isinstance(text, str):
-                raise UserError(
-                    f"{path}: the column text has rows without text",
-                    "a document in each row",
-                    "take these rows out",
-                )
-            yield text
-    except DAMAGE as error:
-        raise_if_of_machine(error)
-        raise UserError(
-            f"{path}: {' '.join(str(error).split())[:200]}", "a whole Parquet file", "get the file again"
-        ) from None
+    for text, _ in text_rows(path, ("text",)):
+        if text is None:
+            given = f"{path}: the column text has rows without text"
+            raise UserError(given, "a document in each row", "take these rows out")
+        yield text

@@ -23,10 +23,6 @@ _OF_DICTIONARY = (2, 8)
 """Encodings of the numbers of values in a dictionary."""
 
 
-class LargePageError(ValueError):
-    """Raised where a page unpacks to more than the limit."""
-
-
 def most_bytes(
     file: BinaryIO,
     start: int,
@@ -46,8 +42,7 @@ def most_bytes(
         is_once: a value of the dictionary is not repeated for each row that has it.
 
     Raises:
-        LargePageError: a page, or all pages of lists, are over the limit.
-        ValueError: the head of a page is damaged.
+        ValueError: a page, or all pages of lists, are over the limit; or the head of a page is damaged.
     """
     pages, of_value = list[tuple[int, int]](), 0
     for kind, encoding, count, unpacked in _pages(file, start, size, num_values):
@@ -57,7 +52,7 @@ def most_bytes(
             pages.append((count, unpacked))
     if is_list:
         if (total := sum(unpacked for _, unpacked in pages)) > MAX_LISTS_BYTES:
-            raise LargePageError(f"lists of {total:,} bytes in a row group")
+            raise ValueError(f"lists of {total:,} bytes in a row group")
         return total + (0 if is_once else of_value * rows)
     most = total = inside = first = 0
     for last, (count, unpacked) in enumerate(pages):
@@ -79,7 +74,7 @@ def _pages(file: BinaryIO, start: int, size: int, num_values: int) -> Iterator[t
         head, head_bytes = _head(file, at)
         kind, unpacked, packed = (get(head, number, -1) for number in (1, 2, 3))
         if unpacked > MAX_PAGE_BYTES:
-            raise LargePageError(f"a page of {unpacked:,} bytes")
+            raise ValueError(f"a page of {unpacked:,} bytes")
         described, encoding = _FIELDS.get(kind, (0, 0))
         values = get(head, described, {})
         count = get(values, 1, 0)

@@ -80,6 +80,37 @@ def read_rows(
                     yield None
 
 
+def text_rows(
+    path: Path, fields: Sequence[str], more: Sequence[str] = ()
+) -> Iterator[tuple[str | None, list[Any]]]:
+    """Yield the text of each row, from the first of ``fields`` that is a column, and its values of ``more``.
+
+    Raises:
+        UserError: the file is damaged, has none of ``fields``, or a row holds something else or an overlong text.
+    """
+
+    def pick(names: Sequence[str]) -> list[str]:
+        if not (found := [name for name in fields if name in names]):
+            given = f"{path} has the columns {', '.join(names)}"[:300]
+            raise UserError(given, f"a column {' or '.join(fields)}", "name the column of the texts so")
+        return [found[0], *(name for name in more if name in names)]
+
+    try:
+        for number, row in enumerate(read_rows(path, pick)):
+            text, *values = (row or {"": DamagedCell()}).values()
+            if not isinstance(text, str | None):
+                raise UserError(
+                    f"{path}: row {number:,} is damaged, no text, or has more than {MAX_LINE_BYTES:,} bytes",
+                    "documents of text",
+                    "get the file again, or take this row out",
+                )
+            yield text, values
+    except DAMAGE as error:
+        raise_if_of_machine(error)
+        said = " ".join(str(error).split())[:200]
+        raise UserError(f"{path}: {said}", "a whole Parquet file", "get the file again") from None
+
+
 def _batch_rows(
     file: BinaryIO, metadata: pq.FileMetaData, group: int, names: Sequence[str], repeated: Sequence[str]
 ) -> int:
