@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests import hostile
+from tests.conftest import ROOT
 from tests.misuses import CASES, MACHINE, RECIPES, XLING
 from xling import cli
 from xling.core.commands import machine_errors
@@ -24,6 +25,7 @@ def test_there_are_enough() -> None:
 
 
 def refused(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    hostile.attempt()
     assert cli.main(words) == 2, words
     out, err = capsys.readouterr()
     lines = [line for line in err.splitlines() if line]
@@ -72,6 +74,7 @@ def test_what_a_machine_does_is_told_in_one_line_by_processes(
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     wrong = []
     for line, said in MACHINE:
+        hostile.attempt()
         (place := tmp_path / "here").mkdir()
         done = subprocess.run(
             ["bash", "-c", line.format(x=XLING)], cwd=place, stdin=subprocess.DEVNULL, capture_output=True,
@@ -226,3 +229,17 @@ def test_a_failed_read_names_its_file() -> None:
         Path("/proc/self/mem").read_bytes()
     assert raised.value.filename is None
     assert str(machine_errors.machine_error(raised.value)).startswith("/proc/self/mem: Input/output error")
+
+
+def test_the_table_of_attacks_counts_each_attempt_and_names_tests_that_exist() -> None:
+    from tests.hostile.__main__ import CLASSES, Tally
+
+    for place in (each for places in CLASSES.values() for each in places):
+        file, _, function = place.partition("::")
+        text = (ROOT / file).read_text(encoding="utf-8")
+        assert f"def {function}" in text, place
+    tally = Tally(["full disks", "kills"])
+    assert tally.class_of("tests/test_reruns.py::test_a_full_disk_is_named") == "full disks"
+    assert tally.class_of("tests/test_reruns.py::test_a_rerun") == ""
+    tally.attempts["kills"], tally.violations["kills"], tally.skipped["kills"] = 1205, 2, 5
+    assert tally.table().splitlines()[2:] == ["| full disks | 0 | 0 |", "| kills | 1,200 | 2 |"]

@@ -20,6 +20,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from tests import hostile
 from tests.conftest import ROOT, TINY
 from tests.corpora.crawl import document
 from tests.corpora.crawl_index.dump import DUMP, Page, write_dump
@@ -363,6 +364,7 @@ def test_a_full_disk_is_named_and_holds_no_half_of_an_output(
     monkeypatch.chdir(tmp_path)
     for kilobytes in (4, 16, 128, 16_384):
         small_disk(kilobytes)
+        hostile.attempt()
         capsys.readouterr()
         if not (code := cli.main([*command.split(), "out=o/out"])):
             break

@@ -15,6 +15,15 @@ import pytest
 
 from xling import cli
 
+made = [0]
+"""Attempts in this process so far, of tests that make several; ``python -m tests.hostile`` counts them."""
+
+
+def attempt(number: int = 1) -> None:
+    """Count attempts of a test that makes more than one."""
+    made[0] += number
+
+
 STAGES = (
     "toyworld out=raw num_docs=60 num_pairs=60 num_ner=30 num_nli=30",
     "vocab corpora.en=raw/mono/en.txt corpora.sw=raw/mono/sw.txt out=vocab size=150 coverage=1.0",
