@@ -13,6 +13,7 @@ import pytest
 
 from tests import hostile
 from tests.conftest import ROOT
+from tests.hostile import usages
 from tests.misuses import CASES, MACHINE, RECIPES, XLING
 from xling import cli
 from xling.core.commands import machine_errors
@@ -52,16 +53,16 @@ def test_hostile_files_are_told_in_one_line_and_nothing_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    variables, wrong = hostile.prepare(tmp_path, monkeypatch), []
+    variables, wrong = usages.prepare(tmp_path, monkeypatch), []
     capsys.readouterr()
-    for number, (setup, words, said) in enumerate(hostile.HOSTILE):
+    for number, (setup, words, said) in enumerate(usages.HOSTILE):
         folder = tmp_path / str(number)
         folder.mkdir()
         monkeypatch.chdir(folder)
-        before = hostile.make_files(setup, folder, variables)
+        before = usages.make_files(setup, folder, variables)
         try:
-            refused(hostile.words_of(words, variables), said, capsys)
-            assert hostile.listed(folder) == before, words
+            refused(usages.words_of(words, variables), said, capsys)
+            assert usages.listed(folder) == before, words
         except AssertionError as error:
             wrong.append(f"{setup}: {str(error).splitlines()[0]}")
     assert not wrong, "\n".join(wrong)
@@ -83,7 +84,7 @@ def test_what_a_machine_does_is_told_in_one_line_by_processes(
         told = [each for each in done.stderr.splitlines() if each]
         if done.returncode != 2 or len(told) != 1 or not told[0].startswith("xling: ") or said not in told[0]:
             wrong.append(f"{line}: {done.returncode} {told}")
-        if left := hostile.listed(place):
+        if left := usages.listed(place):
             wrong.append(f"{line}: left {sorted(left)}")
         subprocess.run(["find", place, "-delete"], check=True)
     assert not wrong, "\n".join(wrong)

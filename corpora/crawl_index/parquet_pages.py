@@ -100,7 +100,7 @@ class Chunk:
         Raises:
             ValueError: it is damaged.
         """
-        places = get(thrift.read_struct(index), 1, [])
+        places = get(thrift.read_struct(index)[0], 1, [])
         table = np.array([[get(place, i, 0) for i in (1, 2, 3)] for place in places], np.int64).reshape(-1, 3)
         starts, sizes, first_rows = table.T
         if (
@@ -144,7 +144,7 @@ class Chunk:
             }
         )
         whole = io.BytesIO(MAGIC + data + footer + len(footer).to_bytes(4, "little") + MAGIC)
-        most_bytes(whole, len(MAGIC), len(data), num_rows, 1)  # no page is too large
+        most_bytes(whole, (len(MAGIC), len(data), num_rows), 1)  # no page is too large
         name = get(self.schema, 4).decode()
         column = pq.ParquetFile(whole, read_dictionary=[name]).read().column(0)
         if pa.types.is_dictionary(column.type):  # a long value may stand in every row
@@ -175,7 +175,7 @@ class Footer:
 
     @_damage_is_told
     def _read(self, data: bytes) -> None:
-        file = thrift.read_struct(data)
+        file = thrift.read_struct(data)[0]
         schema, self._groups = get(file, 2, []), get(file, 4, [])
         self._schema = {get(each, 4, b"").decode("utf-8", "replace"): each for each in schema[1:]}
         self.num_rows: Sequence[int] = [int(get(group, 3, 0)) for group in self._groups]

@@ -169,18 +169,14 @@ def read(path: Path, examples: Sequence[Example]) -> list[Any]:
             )
         rows = [row or {} for row in read_rows(path, lambda names: _COLUMNS, MAX_CELL_BYTES)]
         cells = {name: [row[name] for row in rows] for name in _COLUMNS}
+        if any(isinstance(text, DamagedCell) for texts in cells.values() for text in texts):
+            raise ValueError(f"an answer is damaged, or has more than {MAX_CELL_BYTES:,} bytes")
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, KeyError, *DAMAGE) as error:
         raise UserError(
             f"{path} cannot be read: {str(error).splitlines()[0]}",
             "columns id and prediction",
             "predict again",
         ) from None
-    if any(isinstance(text, DamagedCell) for text in (*cells["id"], *cells["prediction"])):
-        raise UserError(
-            f"{path} has an answer that is damaged, or has more than {MAX_CELL_BYTES:,} bytes",
-            "an answer to each row of the suite",
-            "predict again",
-        )
     frame = pl.DataFrame(cells, dict.fromkeys(_COLUMNS, pl.String))
     text_of = dict(zip(frame["id"].to_list(), frame["prediction"].to_list(), strict=True))
     if len(text_of) != len(frame):

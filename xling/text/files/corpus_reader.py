@@ -21,6 +21,8 @@ from xling.text.files.globs import matching_files
 from xling.text.files.other_formats import head_of, is_other_format
 from xling.text.long_texts import split_line
 
+MAX_JSON_CHARS = 1 << 29
+"""Of a file that is one JSON value; published ones have up to 100 MB, often in one line."""
 # A text file without blank lines is not one document; it is cut after this many lines.
 MAX_DOC_LINES = 64
 
@@ -183,6 +185,17 @@ def read_documents(paths: Iterable[str]) -> Iterator[list[str]]:
                 paragraphs_so_far = []
         if paragraphs_so_far:
             yield paragraphs_so_far
+
+
+def json_text(path: Path) -> str:
+    """Return the text of a file that is one JSON value (UserError: as `read_lines`, or over `MAX_JSON_CHARS`)."""
+    parts, num_left = list[str](), MAX_JSON_CHARS
+    for line in read_lines(path, MAX_JSON_CHARS):
+        num_left -= len(line) + 1
+        if num_left < 0:
+            raise UserError(f"{path} has over {MAX_JSON_CHARS:,} characters", fix="cut the file in two")
+        parts.append(line)
+    return "\n".join(parts)
 
 
 def refuse_other_formats(head: Sequence[str], path: Path) -> None:

@@ -24,47 +24,29 @@ _OF_DICTIONARY = (2, 8)
 
 
 def most_bytes(
-    file: BinaryIO,
-    start: int,
-    size: int,
-    num_values: int,
-    rows: int,
-    is_list: bool = False,
-    is_once: bool = False,
+    file: BinaryIO, place: tuple[int, int, int], rows: int, is_list: bool = False, is_once: bool = False
 ) -> int:
     """Return the bytes that any ``rows`` rows of a column of a row group take at most, unpacked.
 
     Args:
-        start: position of the first page in the file.
-        size: bytes of all pages.
-        num_values: values on these pages.
+        place: position of the first page in the file, bytes of all pages, and the values on them.
         is_list: a row may have several values.
         is_once: a value of the dictionary is not repeated for each row that has it.
 
     Raises:
         ValueError: a page, or all pages of lists, are over the limit; or the head of a page is damaged.
     """
-    pages, of_value = list[tuple[int, int]](), 0
-    for kind, encoding, count, unpacked in _pages(file, start, size, num_values):
+    counts, sizes, of_value = list[int](), [0], 0
+    for kind, encoding, count, unpacked in _pages(file, *place):
         if kind == _DICTIONARY or encoding not in (_PLAIN, _BY_LENGTH, *_OF_DICTIONARY):
             of_value = max(of_value, unpacked)  # each value may be as long as all of the page
         if kind != _DICTIONARY:
-            pages.append((count, unpacked))
-    if is_list:
-        if (total := sum(unpacked for _, unpacked in pages)) > MAX_LISTS_BYTES:
-            raise ValueError(f"lists of {total:,} bytes in a row group")
-        return total + (0 if is_once else of_value * rows)
-    most = total = inside = first = 0
-    for last, (count, unpacked) in enumerate(pages):
-        total += unpacked
-        # Of a first page and this one a row each; between them may lie two fewer than all rows.
-        while first < last and inside > rows - 2:
-            total -= pages[first][1]
-            first += 1
-            inside -= pages[first][0] if first < last else 0
-        inside += count if first < last else 0
-        most = max(most, total)
-    return most + (0 if is_once else of_value * rows)
+            counts.append(count)
+            sizes.append(unpacked)
+    if is_list and sum(sizes) > MAX_LISTS_BYTES:
+        raise ValueError(f"lists of {sum(sizes):,} bytes in a row group")
+    num_pages = len(sizes) if is_list else rows // max(1, min(counts[:-1], default=1)) + 3
+    return min(sum(sizes), max(sizes) * num_pages) + (0 if is_once else of_value * rows)
 
 
 def _pages(file: BinaryIO, start: int, size: int, num_values: int) -> Iterator[tuple[int, int, int, int]]:
@@ -92,7 +74,7 @@ def _head(file: BinaryIO, at: int) -> tuple[thrift.Struct, int]:
         file.seek(at)
         data = file.read(size)
         try:
-            return thrift.read_first(data)
+            return thrift.read_struct(data)
         except (ValueError, TypeError) as found:
             error = ValueError(f"damaged head of a page: {found}")
             if len(data) < size:

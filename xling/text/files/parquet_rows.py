@@ -127,7 +127,7 @@ def _batch_rows(
         starts = (column.data_page_offset, column.dictionary_page_offset)
         place = min(filter(None, starts), default=0), column.total_compressed_size, column.num_values
         is_list = metadata.schema.column(number).max_repetition_level > 0
-        total += most_bytes(file, *place, _BATCH_ROWS, is_list, path in repeated)
+        total += most_bytes(file, place, _BATCH_ROWS, is_list, path in repeated)
     return _BATCH_ROWS if total <= MAX_PAGE_BYTES else 1
 
 

@@ -76,17 +76,8 @@ class _Reader:
         return fields
 
 
-def read_struct(data: bytes) -> Struct:
-    """Return the struct at the beginning of ``data``.
-
-    Raises:
-        ValueError: it is none.
-    """
-    return read_first(data)[0]
-
-
-def read_first(data: bytes) -> tuple[Struct, int]:
-    """Return the struct at the beginning of ``data``, and its bytes (ValueError: it is none)."""
+def read_struct(data: bytes) -> tuple[Struct, int]:
+    """Return the struct at the beginning of ``data``, and how many bytes it has (ValueError: it is none)."""
     reader = _Reader(data)
     return reader.struct(), reader.at
 

@@ -51,7 +51,8 @@ def extend(
     # The trainer numbers the characters inside of words in another order each time, by which it decides between
     # equally frequent pieces. Specials are numbered as they are given.
     letters = _learner(text(), 1, [], lowercase).get_vocab()
-    learner = _learner(text(), size, sorted(filter(_is_inside, letters)), lowercase)
+    inside = sorted(name for name in letters if name.startswith(wordpiece.CONTINUATION))
+    learner = _learner(text(), size, inside, lowercase)
     learned = sorted(learner.get_vocab().items(), key=lambda item: item[1])
     known = {*names, *specials}
     new = [name for name, _ in learned if name not in known]
@@ -67,10 +68,6 @@ def extend(
     counts = {"base_pieces": len(names), "new_pieces": len(new), "left_out": num_learned - len(new)}
     tell(f"{len(new):,} pieces beside the {len(names):,} of {base.parent}")
     return tokenizer, [*names, *new], counts
-
-
-def _is_inside(piece: str) -> bool:
-    return piece.startswith(wordpiece.CONTINUATION)
 
 
 def _learner(text: Iterator[str], size: int, first: list[str], lowercase: bool) -> Tokenizer:
