@@ -146,13 +146,13 @@ class Chunk:
         whole = io.BytesIO(MAGIC + data + footer + len(footer).to_bytes(4, "little") + MAGIC)
         most_bytes(whole, (len(MAGIC), len(data), num_rows), 1)  # no page is too large
         name = get(self.schema, 4).decode()
-        column = pq.ParquetFile(whole, read_dictionary=[name]).read().column(0)
-        if pa.types.is_dictionary(column.type):  # a long value may stand in every row
-            lengths = (pc.sum(pc.binary_length(each.dictionary).take(each.indices)) for each in column.chunks)
+        cells = pq.ParquetFile(whole, read_dictionary=[name]).read().column(0)
+        if pa.types.is_dictionary(cells.type):  # a long value may stand in every row
+            lengths = (pc.sum(pc.binary_length(each.dictionary).take(each.indices)) for each in cells.chunks)
             if sum(length.as_py() or 0 for length in lengths) > MAX_LISTS_BYTES:
                 raise ValueError(f"more than {MAX_LISTS_BYTES:,} bytes in {num_rows:,} rows")
-            column = column.cast(column.type.value_type)
-        values = column.combine_chunks()
+            cells = cells.cast(cells.type.value_type)
+        values = cells.combine_chunks()
         if len(values) != num_rows:
             raise ValueError(f"{len(values)} rows where {num_rows} should be")
         return values

@@ -1,4 +1,4 @@
-"""What the pages of a Parquet file unpack to: their heads are read before any of them is unpacked.
+"""Sizes of the pages of a Parquet file, unpacked: their heads are read before any of them is unpacked.
 
 A page of some kilobytes may unpack to gigabytes, and 64 rows may lie on 64 such pages. pyarrow unpacks no more than the
 head of a page says. Source: apache/parquet-format, ``parquet.thrift``, PageHeader.

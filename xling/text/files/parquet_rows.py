@@ -90,10 +90,10 @@ def text_rows(
     """
 
     def pick(names: Sequence[str]) -> list[str]:
-        if not (found := [name for name in fields if name in names]):
+        if not (there := [name for name in fields if name in names]):
             given = f"{path} has the columns {', '.join(names)}"[:300]
             raise UserError(given, f"a column {' or '.join(fields)}", "name the column of the texts so")
-        return [found[0], *(name for name in more if name in names)]
+        return [there[0], *(name for name in more if name in names)]
 
     try:
         for number, row in enumerate(read_rows(path, pick)):
