@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests import forked
+from tests import forked, hostile
 
 # Every attempt is a fork of one process that started no thread. It is killed before (odd) or after (even) its n-th
 # rename, and n is another one each time. What an attempt has imported, the next ones have from the beginning. An import
@@ -96,4 +96,5 @@ def attempts(
     ended = forked.run("-c", _ATTEMPTS, str(moments), str(stride), modules, *paths, *words, timeout=850)
     assert ended.returncode == 0, ended.stderr[-4000:]
     code, deaths = ended.stdout.splitlines()[-1].split()
+    hostile.attempt(int(deaths))
     return int(code), int(deaths)

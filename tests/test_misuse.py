@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests import hostile
+from tests.conftest import ROOT
+from tests.hostile import usages
 from tests.misuses import CASES, MACHINE, RECIPES, XLING
 from xling import cli
 from xling.core.commands import machine_errors
@@ -24,6 +26,7 @@ def test_there_are_enough() -> None:
 
 
 def refused(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    hostile.attempt()
     assert cli.main(words) == 2, words
     out, err = capsys.readouterr()
     lines = [line for line in err.splitlines() if line]
@@ -50,16 +53,16 @@ def test_hostile_files_are_told_in_one_line_and_nothing_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    variables, wrong = hostile.prepare(tmp_path, monkeypatch), []
+    variables, wrong = usages.prepare(tmp_path, monkeypatch), []
     capsys.readouterr()
-    for number, (setup, words, said) in enumerate(hostile.HOSTILE):
+    for number, (setup, words, said) in enumerate(usages.HOSTILE):
         folder = tmp_path / str(number)
         folder.mkdir()
         monkeypatch.chdir(folder)
-        before = hostile.make_files(setup, folder, variables)
+        before = usages.make_files(setup, folder, variables)
         try:
-            refused(hostile.words_of(words, variables), said, capsys)
-            assert hostile.listed(folder) == before, words
+            refused(usages.words_of(words, variables), said, capsys)
+            assert usages.listed(folder) == before, words
         except AssertionError as error:
             wrong.append(f"{setup}: {str(error).splitlines()[0]}")
     assert not wrong, "\n".join(wrong)
@@ -72,6 +75,7 @@ def test_what_a_machine_does_is_told_in_one_line_by_processes(
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     wrong = []
     for line, said in MACHINE:
+        hostile.attempt()
         (place := tmp_path / "here").mkdir()
         done = subprocess.run(
             ["bash", "-c", line.format(x=XLING)], cwd=place, stdin=subprocess.DEVNULL, capture_output=True,
@@ -80,7 +84,7 @@ def test_what_a_machine_does_is_told_in_one_line_by_processes(
         told = [each for each in done.stderr.splitlines() if each]
         if done.returncode != 2 or len(told) != 1 or not told[0].startswith("xling: ") or said not in told[0]:
             wrong.append(f"{line}: {done.returncode} {told}")
-        if left := hostile.listed(place):
+        if left := usages.listed(place):
             wrong.append(f"{line}: left {sorted(left)}")
         subprocess.run(["find", place, "-delete"], check=True)
     assert not wrong, "\n".join(wrong)
@@ -226,3 +230,17 @@ def test_a_failed_read_names_its_file() -> None:
         Path("/proc/self/mem").read_bytes()
     assert raised.value.filename is None
     assert str(machine_errors.machine_error(raised.value)).startswith("/proc/self/mem: Input/output error")
+
+
+def test_the_table_of_attacks_counts_each_attempt_and_names_tests_that_exist() -> None:
+    from tests.hostile.__main__ import CLASSES, Tally
+
+    for place in (each for places in CLASSES.values() for each in places):
+        file, _, function = place.partition("::")
+        text = (ROOT / file).read_text(encoding="utf-8")
+        assert f"def {function}" in text, place
+    tally = Tally(["full disks", "kills"])
+    assert tally.class_of("tests/test_reruns.py::test_a_full_disk_is_named") == "full disks"
+    assert tally.class_of("tests/test_reruns.py::test_a_rerun") == ""
+    tally.attempts["kills"], tally.violations["kills"], tally.skipped["kills"] = 1205, 2, 5
+    assert tally.table().splitlines()[2:] == ["| full disks | 0 | 0 |", "| kills | 1,200 | 2 |"]

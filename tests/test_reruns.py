@@ -7,18 +7,20 @@ not, or another setting: exit 2, and the finished output stays as it is.
 from __future__ import annotations
 
 import ast
+import ctypes
 import hashlib
 import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from tests import hostile
 from tests.conftest import ROOT, TINY
 from tests.corpora.crawl import document
 from tests.corpora.crawl_index.dump import DUMP, Page, write_dump
@@ -324,6 +326,52 @@ def test_a_table_is_made_again_of_what_has_changed_alone(
     second = made_by(*command.split())
     other_content(Path(file))
     assert made_by(*command.split()) != second
+
+
+MORE = (
+    "toyworld num_docs=20 num_pairs=20 num_ner=9 num_nli=9",
+    f"eval sib200 {FEW}",
+    "corpus links data=w/own langs=en,sw sources=own",
+    "mine pair=en-sw src=w/p.en tgt=w/p.sw checkpoint=w/model",
+)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Callable[[int], None]]:
+    """What mounts an empty disk of so many kB at ``o``; mounting takes the rights of the administrator."""
+    libc, place = ctypes.CDLL(None, use_errno=True), os.fsencode(tmp_path / "o")
+    (tmp_path / "o").mkdir()
+
+    def mount(kilobytes: int) -> None:
+        libc.umount2(place, 2)
+        if libc.mount(b"none", place, b"tmpfs", 0, f"size={kilobytes}k".encode()):
+            pytest.skip(f"no disk of {kilobytes} kB: {os.strerror(ctypes.get_errno())}")
+
+    yield mount
+    libc.umount2(place, 2)
+
+
+@pytest.mark.parametrize("command", [*(each[0] for each in (*WALKED, *REMADE)), *MORE])
+def test_a_full_disk_is_named_and_holds_no_half_of_an_output(
+    command: str,
+    made: Path,
+    small_disk: Callable[[int], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "w").symlink_to(made / "w")
+    monkeypatch.chdir(tmp_path)
+    for kilobytes in (4, 16, 128, 16_384):
+        small_disk(kilobytes)
+        hostile.attempt()
+        capsys.readouterr()
+        if not (code := cli.main([*command.split(), "out=o/out"])):
+            break
+        (*_, line) = capsys.readouterr().err.splitlines()
+        assert code == 2 and "No space left on device; fix: free space on that disk (mounted at" in line
+        assert not Path("o/out/manifest.json").exists() and not [*Path("o").glob("out/**/scores.json")]
+    assert kilobytes > 4 and Path("o/out").is_dir(), "it ends where there is room, and needs some"
 
 
 def test_every_module_that_publishes_asks_the_one_function_first() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests import hostile
 from tests.conftest import TINY
 from xling import cli
 from xling.core.commands import runner
@@ -68,6 +69,7 @@ def test_a_turned_bit_is_refused_by_its_readers(
         content = bytearray(whole)
         content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
         path.write_bytes(content)
+        hostile.attempt()
         assert cli.main([*command.split(), "out=out"]) == 2, path
         said = capsys.readouterr().err
         assert f"{path.name} was changed or damaged after" in said and "fix: copy it again" in said, path
@@ -130,6 +132,7 @@ def test_a_turned_bit_in_what_a_killed_build_left_is_told(
         content = bytearray(whole)
         content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
         path.write_bytes(content)
+        hostile.attempt()
         capsys.readouterr()
         assert cli.main([*words]) == 2, path
         said = capsys.readouterr().err

@@ -21,6 +21,7 @@ from xling.text.files import corpus_reader
 from xling.text.files.around_text import body_lines
 from xling.text.files.globs import matching_files
 from xling.text.files.other_formats import head_of
+from xling.text.files.parquet_rows import text_rows
 from xling.text.words.sentence_ends import find_abbreviations, split_sentences
 
 NAMES = ("url", "u", "id", "name", "doc")
@@ -91,7 +92,8 @@ def _documents(path: Path, root: Path) -> Iterator[tuple[str, list[str]]]:
             if line.strip():
                 yield _read_record(line, f"{path} line {number}", f"{name}/{number}")
     elif suffixes[-1:] == [".parquet"]:
-        yield from _read_parquet(path, name)
+        for number, (text, names) in enumerate(text_rows(path, TEXT_FIELDS, NAMES)):
+            yield next(map(str, filter(None, names)), f"{name}/{number}"), (text or "").split("\n")
     else:
         lines = list(body_lines(corpus_reader.read_lines(path), path=path))
         corpus_reader.refuse_other_formats(head_of(iter(lines)), path)
@@ -114,26 +116,6 @@ def _read_record(line: str, where: str, name: str) -> tuple[str, list[str]]:
         )
     paths = next((str(row[key]) for key in NAMES if row.get(key)), name)
     return paths, text.split("\n")
-
-
-def _read_parquet(path: Path, name: str) -> Iterator[tuple[str, list[str]]]:
-    import polars as pl
-
-    try:
-        table = pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise UserError(f"{path}: {' '.join(str(error).split())[:200]}", "a whole Parquet file") from None
-    text = next((key for key in TEXT_FIELDS if key in table.columns and table[key].dtype == pl.String), None)
-    if text is None:
-        raise UserError(
-            f"{path} has the columns {', '.join(table.columns)}", f"one of {', '.join(TEXT_FIELDS)}"
-        )
-    names = [key for key in NAMES if key in table.columns]
-    for number, row in enumerate(table.select([text, *names]).iter_rows(named=True)):
-        yield (
-            next((str(row[key]) for key in names if row[key]), f"{name}/{number}"),
-            (row[text] or "").split("\n"),
-        )
 
 
 def pairs_by_name(

@@ -14,11 +14,13 @@ from typing import ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from xling.array_types import Int64
-from xling.corpora.crawl_index import thrift
-from xling.corpora.crawl_index.thrift import Struct, get
+from xling.text.files import thrift
+from xling.text.files.parquet_pages import MAX_LISTS_BYTES, most_bytes
+from xling.text.files.thrift import Struct, get
 
 MAGIC = b"PAR1"
 TAIL_BYTES = 8
@@ -98,7 +100,7 @@ class Chunk:
         Raises:
             ValueError: it is damaged.
         """
-        places = get(thrift.read_struct(index), 1, [])
+        places = get(thrift.read_struct(index)[0], 1, [])
         table = np.array([[get(place, i, 0) for i in (1, 2, 3)] for place in places], np.int64).reshape(-1, 3)
         starts, sizes, first_rows = table.T
         if (
@@ -141,8 +143,16 @@ class Chunk:
                 4: (thrift.LIST, (thrift.STRUCT, [group])),
             }
         )
-        whole = MAGIC + data + footer + len(footer).to_bytes(4, "little") + MAGIC
-        values = pq.ParquetFile(io.BytesIO(whole)).read().column(0).combine_chunks()
+        whole = io.BytesIO(MAGIC + data + footer + len(footer).to_bytes(4, "little") + MAGIC)
+        most_bytes(whole, (len(MAGIC), len(data), num_rows), 1)  # no page is too large
+        name = get(self.schema, 4).decode()
+        cells = pq.ParquetFile(whole, read_dictionary=[name]).read().column(0)
+        if pa.types.is_dictionary(cells.type):  # a long value may stand in every row
+            lengths = (pc.sum(pc.binary_length(each.dictionary).take(each.indices)) for each in cells.chunks)
+            if sum(length.as_py() or 0 for length in lengths) > MAX_LISTS_BYTES:
+                raise ValueError(f"more than {MAX_LISTS_BYTES:,} bytes in {num_rows:,} rows")
+            cells = cells.cast(cells.type.value_type)
+        values = cells.combine_chunks()
         if len(values) != num_rows:
             raise ValueError(f"{len(values)} rows where {num_rows} should be")
         return values
@@ -165,7 +175,7 @@ class Footer:
 
     @_damage_is_told
     def _read(self, data: bytes) -> None:
-        file = thrift.read_struct(data)
+        file = thrift.read_struct(data)[0]
         schema, self._groups = get(file, 2, []), get(file, 4, [])
         self._schema = {get(each, 4, b"").decode("utf-8", "replace"): each for each in schema[1:]}
         self.num_rows: Sequence[int] = [int(get(group, 3, 0)) for group in self._groups]

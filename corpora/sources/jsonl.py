@@ -9,11 +9,11 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from xling.corpora.common.json_rows import read_values
-from xling.corpora.common.parquet_rows import LongCell
 from xling.corpora.common.shards import FORM
 from xling.corpora.sources.source import SOURCES, STAGE, LocalFiles, Shard, admit, declared_lang, running_text
 from xling.text.document import LONE, TITLED, Document, Ledger, replace_surrogates
 from xling.text.files.compressed import read_lines
+from xling.text.files.parquet_rows import LongCell
 
 TEXT_FIELDS = ("text", "raw_content", "content", "text_trafilatura", "text_warc2text")
 _URL_FIELDS = ("url", "u", "source_url", "warc-target-uri")

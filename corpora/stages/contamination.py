@@ -143,7 +143,7 @@ def texts_of(path: Path) -> Iterator[str]:
     kind = next((s for s in reversed(path.suffixes) if s not in _COMPRESSED), "")
     try:
         if kind == ".json":
-            yield from _string_values(json.loads("\n".join(corpus_reader.read_lines(path, 1 << 29))))
+            yield from _string_values(json.loads(corpus_reader.json_text(path)))
             return
         for line in corpus_reader.read_lines(path):
             if kind == ".jsonl":

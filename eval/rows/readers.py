@@ -18,9 +18,6 @@ from xling.text.files import corpus_reader
 from xling.text.files.compressed import MAX_CELL_BYTES
 from xling.text.files.delimited import has_doubled_quotes, has_quotes, unquoted_words
 
-MAX_JSON_BYTES = 1 << 29
-"""Of a file that is one JSON value; published ones have up to 100 MB, often in one line."""
-
 
 def lines(path: Path, max_bytes: int = MAX_CELL_BYTES) -> Iterator[tuple[int, str]]:
     r"""Yield numbered lines of a UTF-8 file, plain or compressed, without their ``\n`` and the byte order mark.
@@ -405,7 +402,7 @@ _SQUAD = "SQuAD 1.1's JSON, in which every question has an answer"
 
 
 def _squad(path: Path) -> Iterator[Row]:
-    text = "\n".join(line for _, line in lines(path, MAX_JSON_BYTES))
+    text = corpus_reader.json_text(path)
     document = parse_json(path, 1, text)
     position, line_number = 0, 1
     paragraphs = [p for article in document["data"] for p in article["paragraphs"]]

@@ -26,11 +26,13 @@ from xling.eval.scores import statistics
 from xling.eval.scores.score_file import Score, signature
 from xling.eval.scores.statistics import RowStatistics
 from xling.text.files.compressed import MAX_CELL_BYTES
+from xling.text.files.parquet_rows import DAMAGE, DamagedCell, read_rows
 
 FORMAT = "xling-predictions 1"
 ANSWERS = "answers"
 """Key of the digest of the answers in the metadata of a file."""
 ORIGIN = "origin_sha256"
+_COLUMNS = ("id", "prediction")
 NUM_FOLDERS = 4
 """Folders between a file of predictions and its run: predictions, suite, system and how."""
 AnyArray = TypeVar("AnyArray", bound=npt.NDArray[Any])
@@ -159,25 +161,23 @@ def read(path: Path, examples: Sequence[Example]) -> list[Any]:
     try:
         # A small file may hold any number of equal rows: they are counted before they are read.
         num_rows = pl.scan_parquet(path).select(pl.len()).collect().item()
-        frame = pl.read_parquet(path, columns=["id", "prediction"], n_rows=len(examples) + 1)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        if num_rows != len(examples):
+            raise UserError(
+                f"{path} has {num_rows:,} predictions",
+                f"{len(examples):,}, one for each row of the suite",
+                "predict again, or check that it is the file of this suite, language and split",
+            )
+        rows = [row or {} for row in read_rows(path, lambda names: _COLUMNS, MAX_CELL_BYTES)]
+        cells = {name: [row[name] for row in rows] for name in _COLUMNS}
+        if any(isinstance(text, DamagedCell) for texts in cells.values() for text in texts):
+            raise ValueError(f"an answer is damaged, or has more than {MAX_CELL_BYTES:,} bytes")
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, KeyError, *DAMAGE) as error:
         raise UserError(
             f"{path} cannot be read: {str(error).splitlines()[0]}",
             "columns id and prediction",
             "predict again",
         ) from None
-    if num_rows != len(examples):
-        raise UserError(
-            f"{path} has {num_rows:,} predictions",
-            f"{len(examples):,}, one for each row of the suite",
-            "predict again, or check that it is the file of this suite, language and split",
-        )
-    if any(len(str(text)) > MAX_CELL_BYTES for text in frame["prediction"]):
-        raise UserError(
-            f"{path} has an answer of more than {MAX_CELL_BYTES:,} characters",
-            "an answer to each row of the suite",
-            "predict again",
-        )
+    frame = pl.DataFrame(cells, dict.fromkeys(_COLUMNS, pl.String))
     text_of = dict(zip(frame["id"].to_list(), frame["prediction"].to_list(), strict=True))
     if len(text_of) != len(frame):
         repeated = frame["id"].filter(frame["id"].is_duplicated())[0]

@@ -9,6 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from xling.core.errors import UserError
+from xling.corpora.parallel.sources.units import read_small
 from xling.eval.rows.suite import Example, Row
 
 
@@ -20,7 +21,7 @@ def reviews(paths: tuple[Path, ...]) -> Iterator[Row]:
     """
     for path in paths:
         try:
-            items = ElementTree.parse(path).getroot().iter("item")
+            items = ElementTree.fromstring(read_small(path)).iter("item")
         except ElementTree.ParseError as error:
             raise UserError(
                 f"{path}: not XML: {error}",

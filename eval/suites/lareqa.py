@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
-from xling.eval.rows.readers import MAX_JSON_BYTES, lines, parse_json
+from xling.eval.rows.readers import parse_json
 from xling.eval.rows.suite import Example, Row
+from xling.text.files import corpus_reader
 
 
 def pool(paths: tuple[Path, ...]) -> Iterator[Row]:
@@ -51,7 +52,7 @@ def pool(paths: tuple[Path, ...]) -> Iterator[Row]:
 
 
 def _paragraphs(path: Path) -> list[Mapping[str, Any]]:
-    record = parse_json(path, 1, "\n".join(line for _, line in lines(path, MAX_JSON_BYTES)))
+    record = parse_json(path, 1, corpus_reader.json_text(path))
     try:
         paragraphs = [paragraph for article in record["data"] for paragraph in article["paragraphs"]]
         for paragraph in paragraphs:

@@ -55,6 +55,7 @@ def test_what_a_library_says_of_a_full_disk_becomes_one_line(
         "[enforce fail at inline_container.cc:672] . unexpected pos 576 vs 534",
         "PytorchStreamWriter failed writing file data/0: file write failed",
         "parquet: File out of specification: underlying IO error: No space left on device (os error 28)",
+        "parquet: File out of specification: Invalid thrift: transport error",
         "200000 requested and 38384 written",
     ],
 )

@@ -12,6 +12,8 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 import zstandard
@@ -23,14 +25,18 @@ from tests.corpora.test_sources import page, record, wet
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import digests
+from xling.core.settings import config
+from xling.corpora.bitext import documents
 from xling.corpora.common import archive, download, packed_xml, ranges, spreadsheets
-from xling.corpora.crawl_index import part, thrift
+from xling.corpora.crawl_index import part
 from xling.corpora.parallel.sources import PAIR_SOURCES, SourceContext, i18n, po
-from xling.corpora.sources import records, text, warc, webpage, wiki
+from xling.corpora.sources import cc, records, text, warc, webpage, wiki
+from xling.corpora.sources.source import Context
+from xling.corpora.stages import contamination
 from xling.hub import source
 from xling.models.files import model_folder
 from xling.text.document import Ledger
-from xling.text.files import compressed, delimited, dictionary
+from xling.text.files import compressed, corpus_reader, delimited, dictionary, parquet_pages, thrift
 
 GIVEN_UP = "tests/corpora/test_sources.py::test_a_page_that_hides_its_depth_is_given_up"
 UNITS = {
@@ -45,6 +51,7 @@ UNITS = {
     "characters": 1,
     "messages": 1,
     "values": 1,
+    "members": 1,
 }
 _ROW = re.compile(r"^\| [^|]+ \| ([\d,.]+) (\w+)[^|]* \| `(xling[\w.]+)` \|", re.MULTILINE)
 
@@ -184,10 +191,10 @@ def transcription(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = thrift.written({1: (thrift.LIST, (thrift.STRUCT, [{}] * 100))})
-    assert len(thrift.get(thrift.read_struct(data), 1)) == 100
+    assert len(thrift.get(thrift.read_struct(data)[0], 1)) == 100
     monkeypatch.setattr(thrift, "MAX_VALUES", 99)
     with pytest.raises(ValueError, match="more than 99 values"):
-        thrift.read_struct(data)
+        thrift.read_struct(data)[0]
 
 
 def html_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,6 +337,75 @@ def endless_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         unannounced.limit((256 << 30) + 1)
 
 
+def page_of_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text of another row group is read."""
+    monkeypatch.setattr(parquet_pages, "MAX_PAGE_BYTES", 500_000)
+    schema = pa.schema([("text", pa.large_string())])
+    with pq.ParquetWriter(tmp_path / "a.parquet", schema, use_dictionary=False, compression="zstd") as file:
+        for row in ("habari ya leo", "x" * 600_000):
+            file.write_table(pa.table({"text": [row]}, schema))
+    docs, ledger = read(f"parquet:{tmp_path}/*")
+    assert [doc.text for doc in docs] == ["habari ya leo"]
+    assert ledger.dropped == {("read", "damaged row group"): 1}
+    with pytest.raises(UserError, match="row 1 is damaged, no text, or has more than 67,108,864 bytes"):
+        list(corpus_reader.read_documents([str(tmp_path / "a.parquet")]))
+    with pytest.raises(UserError, match="row 1 is damaged, no text, or has more than 67,108,864 bytes"):
+        documents.read([str(tmp_path / "a.parquet")], split=False)
+
+
+def lists_of_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pa.table({"text": [["habari"] * 50, ["leo"]]})
+    pq.write_table(table, tmp_path / "a.parquet", use_dictionary=False)
+    assert len(read(f"parquet:{tmp_path}/*")[0]) == 2
+    monkeypatch.setattr(parquet_pages, "MAX_LISTS_BYTES", 400)
+    assert read(f"parquet:{tmp_path}/*")[1].dropped == {("read", "damaged row group"): 2}
+
+
+def evaluation_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines of a value count together."""
+    (tmp_path / "a.json").write_text('{\n"a": "xxxx",\n"b": "yyyy"\n}\n')
+    assert list(contamination.texts_of(tmp_path / "a.json")) == ["xxxx", "yyyy"]
+    monkeypatch.setattr(corpus_reader, "MAX_JSON_CHARS", 25)
+    for read_it in (corpus_reader.json_text, lambda path: list(contamination.texts_of(path))):
+        with pytest.raises(UserError, match="has over 25 characters"):
+            read_it(tmp_path / "a.json")
+
+
+def values_of_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in (99_997, 99_999):
+        (tmp_path / "a.yaml").write_text(f"a: [{'x,' * number}]\n")
+        if number < 99_998:
+            assert len(config.read_yaml(tmp_path / "a.yaml")["a"]) == number
+        else:
+            with pytest.raises(UserError, match="more than 100,000 values"):
+                config.read_yaml(tmp_path / "a.yaml")
+
+
+def members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.epub").write_bytes(packed(EPUB))
+    assert len(read(f"epub:{tmp_path}/*")[0]) == 1
+    monkeypatch.setattr(packed_xml, "MAX_MEMBERS", 2)
+    assert read(f"epub:{tmp_path}/*")[1].dropped == {("read", "damaged file"): 1}
+
+
+def listed_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = Context(lang="sw", base_urls={"cc": str(tmp_path)}, cache=tmp_path / "cache")
+    folder = tmp_path / "crawl-data" / "CC-MAIN-2024-22"
+    folder.mkdir(parents=True)
+    (folder / "wet.paths.gz").write_bytes(gzip.compress(b"crawl-data/a.gz\n" * 5))
+    assert len(cc.listed_paths(context, "CC-MAIN-2024-22", "wet.paths.gz")) == 5
+    monkeypatch.setattr(cc, "_MAX_PATHS", 4)
+    with pytest.raises(UserError, match="lists more than 4 files"):
+        cc.listed_paths(context, "CC-MAIN-2024-22", "wet.paths.gz")
+
+
+def lines_of_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, is_whole in ((9_999, True), (10_001, False)):
+        lines = ["text,b", "habari,x", '"leo', *["neno"] * number, 'kesho",y']
+        texts = [row.cells[0] for row in delimited.Rows(iter(lines), ",") if row.cells]
+        assert (max(map(len, texts)) > 9_999) == is_whole
+
+
 HELD: dict[str, Callable[[Path, pytest.MonkeyPatch], None] | str] = {
     "xling.corpora.sources.records._MAX_HEADER_BYTES": header,
     "xling.corpora.sources.records._MAX_BODY_BYTES": body,
@@ -350,10 +426,17 @@ HELD: dict[str, Callable[[Path, pytest.MonkeyPatch], None] | str] = {
     "xling.corpora.parallel.sources.i18n.MAX_KEY_CHARS": nested_keys,
     "xling.corpora.parallel.sources.units.MAX_BYTES": small_files,
     "xling.corpora.common.eaf.MAX_BYTES": transcription,
-    "xling.corpora.crawl_index.thrift.MAX_VALUES": metadata,
+    "xling.text.files.thrift.MAX_VALUES": metadata,
     "xling.text.files.compressed.MAX_LINE_BYTES": line,
     "xling.text.files.compressed.MAX_CELL_BYTES": cell,
+    "xling.text.files.corpus_reader.MAX_JSON_CHARS": evaluation_json,
+    "xling.core.settings.config._MAX_VALUES": values_of_recipe,
+    "xling.corpora.common.packed_xml.MAX_MEMBERS": members,
+    "xling.corpora.sources.cc._MAX_PATHS": listed_paths,
+    "xling.text.files.delimited._MAX_LINES": lines_of_row,
     "xling.text.files.delimited.MAX_COLUMNS": columns,
+    "xling.text.files.parquet_pages.MAX_PAGE_BYTES": page_of_parquet,
+    "xling.text.files.parquet_pages.MAX_LISTS_BYTES": lists_of_parquet,
     "xling.text.files.compressed._MEMORY_BYTES": decompressor,
     "xling.text.files.compressed._MAX_WINDOW_BYTES": window,
     "xling.corpora.common.download.MAX_LIST_BYTES": answer,

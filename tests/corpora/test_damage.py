@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import hostile
 from tests.corpora.damage import damaged_file, record, text_of
 from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
@@ -23,6 +24,7 @@ NUM_FILES = 500
 def test_damaged_files_are_read_around_the_damage(tmp_path: Path) -> None:
     num_lost = 0
     for seed in range(NUM_FILES):
+        hostile.attempt()
         file = damaged_file(seed)
         folder = tmp_path / str(seed)
         folder.mkdir()

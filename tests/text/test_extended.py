@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,6 +53,20 @@ def test_english_is_cut_as_before_and_other_words_are_pieces(base: Path) -> None
     assert new.encode(HINDI, out_type=str) == [f"\u2581{word}" for word in HINDI.split()]
     assert new.encode("das haus", out_type=str) == ["\u2581das", "\u2581haus"]
     assert 0 not in new.encode("ab" * 60)  # longer than 100 characters
+
+
+def test_the_same_text_gives_the_same_pieces(base: Path) -> None:
+    """Many pairs of letters are equally frequent."""
+    draw = random.Random(1)
+    words = ("".join(draw.choices("abcdefghij", k=draw.randint(2, 6))) for _ in range(2400))
+    (base.parent / "sw.txt").write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+    found = set()
+    for number in range(4):
+        cfg = replace(config(base, langs="en sw", size=150), out=str(base.parent / str(number)))
+        vocab.run(cfg)
+        files = (vocab.DICTIONARY, vocab.WORDPIECE)
+        found.add(tuple((base.parent / str(number) / name).read_bytes() for name in files))
+    assert len(found) == 1
 
 
 def test_mistakes(base: Path) -> None:

@@ -11,6 +11,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -237,7 +238,7 @@ def _extend(
 
     others = {lang: paths for lang, paths in cfg.corpora.items() if lang not in cfg.keep}
     chars, lines = ({lang: counts[lang] for lang in others} for counts in (num_chars, num_lines))
-    text = _sample_lines(replace(cfg, corpora=others), chars, lines, used)
+    text = partial(_sample_lines, replace(cfg, corpora=others), chars, lines, used)
     kept = (line for lang in cfg.corpora if lang in cfg.keep for line in _read_lines(cfg, lang))
     tokenizer, names, counts = extended.extend(_base_file(cfg), cfg.size, text, kept)
     tokenizer.save(str(out / WORDPIECE))

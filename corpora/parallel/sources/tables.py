@@ -17,7 +17,6 @@ from xling.core.language_tags import fit, language_of
 from xling.core.languages import Language
 from xling.corpora.common import columns
 from xling.corpora.common.json_rows import read_values
-from xling.corpora.common.parquet_rows import DAMAGE, read_rows
 from xling.corpora.parallel.sources import (
     PAIR_SOURCES,
     READ_STAGE,
@@ -34,6 +33,7 @@ from xling.text.document import Ledger, replace_surrogates
 from xling.text.files import corpus_reader
 from xling.text.files.compressed import MAX_CELL_BYTES
 from xling.text.files.globs import path_and_field
+from xling.text.files.parquet_rows import DAMAGE, read_rows
 
 _TEXT_COLUMNS = (
     ("src", "source", "sentence1", "text_a", "source text", "source_text", "source string", "source_string"),

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from xling.corpora.common import parquet_rows
-from xling.corpora.common.parquet_rows import DamagedCell, LongCell, read_rows
+from xling.text.files import parquet_pages, parquet_rows, thrift
+from xling.text.files.parquet_rows import DamagedCell, LongCell, read_rows
 
 
 def test_a_dictionary_of_values_is_not_repeated_for_each_row(tmp_path: Path) -> None:
@@ -72,3 +72,79 @@ def test_cells_are_the_same_whether_read_at_once_or_one_by_one(
     assert wanted[1000][1][2] is DamagedCell and wanted[200][3][0] is wanted[200][3][3] is LongCell
     monkeypatch.setattr(parquet_rows, "_LONG_BYTES", -1)
     assert {limit: rows(limit) for limit in wanted} == wanted
+
+
+def _batches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list to which the rows of each batch that is asked for are added."""
+    asked, real = [], pq.ParquetFile.iter_batches
+
+    def iter_batches(self: pq.ParquetFile, size: int, **settings: object) -> object:
+        asked.append(size)
+        return real(self, size, **settings)
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", iter_batches)
+    return asked
+
+
+@pytest.mark.parametrize("lists", [False, True])
+def test_rows_on_large_pages_are_read_one_by_one(
+    lists: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [f"{n}" * 1000 for n in range(70)]
+    column = [[text] for text in texts] if lists else texts
+    settings = {"use_dictionary": False, "compression": "zstd"}
+    pq.write_table(
+        pa.table({"text": column}), tmp_path / "a.parquet", **settings, data_page_size=10, write_batch_size=1
+    )
+    for limit, rows_at_once in ((140_000, 64), (40_000, 1)):
+        monkeypatch.setattr(parquet_rows, "MAX_PAGE_BYTES", limit)
+        asked = _batches(monkeypatch)
+        assert [row and row["text"] for row in read_rows(tmp_path / "a.parquet", list)] == column
+        assert asked == [rows_at_once]
+
+
+def test_a_page_over_the_limit_costs_its_row_group_and_is_not_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = pa.schema([("text", pa.string()), ("lists", pa.list_(pa.string()))])
+    with pq.ParquetWriter(tmp_path / "a.parquet", schema, use_dictionary=False) as file:
+        for text, words in (("a" * 900, ["a"]), ("b" * 1100, ["b"]), ("c", ["c" * 20] * 99), ("d", ["d"])):
+            file.write_table(pa.table({"text": [text], "lists": [words]}, schema))
+    monkeypatch.setattr(parquet_pages, "MAX_PAGE_BYTES", 1000)
+    of_text = [row and row["text"][:1] for row in read_rows(tmp_path / "a.parquet", lambda names: ["text"])]
+    assert of_text == ["a", None, "c", "d"]
+    monkeypatch.setattr(parquet_pages, "MAX_PAGE_BYTES", 10_000)
+    monkeypatch.setattr(parquet_pages, "MAX_LISTS_BYTES", 2000)
+    of_lists = [
+        row and row["lists"][0][:1] for row in read_rows(tmp_path / "a.parquet", lambda names: ["lists"])
+    ]
+    assert of_lists == ["a", "b", None, "d"]
+
+
+def test_a_group_that_says_to_have_more_rows_than_the_file_has_bytes_ends(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["a"] * 5}), path, use_dictionary=False, compression=None)
+    content = path.read_bytes()
+    size = int.from_bytes(content[-8:-4], "little")
+    footer = thrift.read_struct(content[-8 - size : -8])[0]
+    group = thrift.get(footer, 4)[0]
+    group[3] = footer[3] = (thrift.I64, 1 << 60)
+    thrift.get(thrift.get(group, 1)[0], 3)[5] = (thrift.I64, 1 << 60)
+    made = thrift.written(footer)
+    data = b"PAR1" + b"\xff" * (len(content) - size - 12)  # no head of a page
+    path.write_bytes(data + made + len(made).to_bytes(4, "little") + b"PAR1")
+    rows = list(read_rows(path, list))
+    assert rows == [None] * path.stat().st_size
+
+
+def test_the_most_bytes_that_rows_take(tmp_path: Path) -> None:
+    """Eight pages of ten texts of 100 bytes, and one of four: five rows lie on three pages at most."""
+    settings = {"use_dictionary": False, "compression": None, "data_page_size": 10, "write_batch_size": 10}
+    pq.write_table(pa.table({"text": ["x" * 100] * 84}), tmp_path / "a.parquet", **settings)
+    column = pq.read_metadata(tmp_path / "a.parquet").row_group(0).column(0)
+    place = column.data_page_offset, column.total_compressed_size, column.num_values
+    with (tmp_path / "a.parquet").open("rb") as file:
+        found = [parquet_pages.most_bytes(file, place, rows) // 1000 for rows in (5, 10, 30, 64)]
+        with pytest.raises(ValueError, match="damaged head"):
+            parquet_pages.most_bytes(file, (place[0] + 2, *place[1:]), 1)
+    assert found == [3, 4, 6, 8]

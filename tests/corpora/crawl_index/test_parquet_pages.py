@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xling.core import languages
-from xling.corpora.crawl_index import cld2, thrift
+from xling.corpora.crawl_index import cld2, parquet_pages
 from xling.corpora.crawl_index.parquet_pages import Footer
+from xling.text.files import parquet_pages as unpacked_pages
+from xling.text.files import thrift
 
 ROWS = 3000
 TABLE = pa.table(
@@ -31,7 +33,7 @@ def written(**options: object) -> tuple[bytes, Footer]:
     data = file.getvalue()
     length = int.from_bytes(data[-8:-4], "little")
     footer = data[-8 - length : -8]
-    assert thrift.written(thrift.read_struct(footer)) == footer
+    assert thrift.written(thrift.read_struct(footer)[0]) == footer
     return data, Footer(footer, len(data))
 
 
@@ -56,10 +58,35 @@ def test_chunks_and_pages_have_the_values_of_the_file(codec: str, version: str, 
             assert len(rows) < num or len(pages.starts) <= 3
 
 
+@pytest.mark.parametrize(
+    ("dictionary", "limits", "said"),
+    [
+        (False, (999, 1 << 31), "a page of"),
+        (True, (999, 1 << 31), "a page of"),
+        (True, (2000, 99_000), "more than 99,000 bytes in 100 rows"),
+    ],
+)
+def test_values_that_unpack_to_more_than_the_limits_are_damage(
+    dictionary: bool, limits: tuple[int, int], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A language of 1,000 characters stands in each of 100 rows."""
+    file = io.BytesIO()
+    pq.write_table(pa.table({"language": ["x" * 1000] * 100}), file, use_dictionary=dictionary)
+    data = file.getvalue()
+    length = int.from_bytes(data[-8:-4], "little")
+    chunk = Footer(data[-8 - length : -8], len(data)).chunk(0, "language")
+    values = data[chunk.start :][: chunk.size]
+    assert chunk.values(values, 100).to_pylist() == ["x" * 1000] * 100
+    monkeypatch.setattr(unpacked_pages, "MAX_PAGE_BYTES", limits[0])
+    monkeypatch.setattr(parquet_pages, "MAX_LISTS_BYTES", limits[1])
+    with pytest.raises(ValueError, match=said):
+        chunk.values(values, 100)
+
+
 @given(st.binary(max_size=200))
 def test_bytes_that_are_no_metadata_are_told(data: bytes) -> None:
     try:
-        struct = thrift.read_struct(data)
+        struct = thrift.read_struct(data)[0]
     except ValueError:
         return
     assert isinstance(struct, dict)

@@ -120,16 +120,25 @@ def test_rows_are_counted_before_they_are_read(
     pl.select(id=pl.repeat("0", 99_999), prediction=pl.repeat("1", 99_999)).write_parquet(
         path, metadata=facts
     )
-    read, heights = pl.read_parquet, []
-    monkeypatch.setattr(pl, "read_parquet", lambda *args, **settings: kept(read(*args, **settings)))
 
-    def kept(frame: pl.DataFrame) -> pl.DataFrame:
-        heights.append(frame.height)
-        return frame
+    def unread(*_: object) -> None:
+        raise AssertionError("rows were read")
 
+    monkeypatch.setattr(predictions, "read_rows", unread)
     with pytest.raises(UserError, match="has 99,999 predictions; valid: 12"):
         predictions.score_file(path, world)
-    assert heights == [13]
+
+
+def test_an_answer_that_is_too_long_or_damaged_is_named(world: Path, tmp_path: Path) -> None:
+    examples = rows(world)
+    facts = {"format": predictions.FORMAT, "origin": json.dumps(asdict(ORIGIN))}
+    for bad, said in (('"' + "x" * (4 << 20) + '"', "more than 4,194,304 bytes"), (None, "is not JSON")):
+        path = predictions.write(tmp_path, ORIGIN, examples, ["neutral"] * 12)
+        answers = ['"neutral"'] * 11 + [bad]
+        frame = pl.DataFrame({"id": [row.id for row in examples], "prediction": answers})
+        frame.write_parquet(path, metadata=facts)
+        with pytest.raises(UserError, match=said):
+            predictions.score_file(path, world)
 
 
 @pytest.mark.parametrize(

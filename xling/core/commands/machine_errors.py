@@ -15,7 +15,7 @@ _NO_MEMORY = re.compile("can't allocate memory|out of memory", re.IGNORECASE)
 # What libraries that have no OSError say of a write that failed: torch, safetensors, polars, numpy.
 _FULL_DISK = re.compile(
     r"no space left on device|disk quota exceeded|os error (28|122)\b|PytorchStreamWriter failed writing"
-    r"|inline_container.*unexpected pos|^\d+ requested and \d+ written",
+    r"|inline_container.*unexpected pos|^\d+ requested and \d+ written|Invalid thrift: transport error",
     re.IGNORECASE,
 )
 _VARIABLE = re.compile("[A-Z][A-Z0-9]*_[A-Z0-9_]+")

@@ -21,6 +21,8 @@ from xling.text.files.globs import matching_files
 from xling.text.files.other_formats import head_of, is_other_format
 from xling.text.long_texts import split_line
 
+MAX_JSON_CHARS = 1 << 29
+"""Of a file that is one JSON value; published ones have up to 100 MB, often in one line."""
 # A text file without blank lines is not one document; it is cut after this many lines.
 MAX_DOC_LINES = 64
 
@@ -185,6 +187,17 @@ def read_documents(paths: Iterable[str]) -> Iterator[list[str]]:
             yield paragraphs_so_far
 
 
+def json_text(path: Path) -> str:
+    """Return the text of a file that is one JSON value (UserError: as `read_lines`, or over `MAX_JSON_CHARS`)."""
+    parts, num_left = list[str](), MAX_JSON_CHARS
+    for line in read_lines(path, MAX_JSON_CHARS):
+        num_left -= len(line) + 1
+        if num_left < 0:
+            raise UserError(f"{path} has over {MAX_JSON_CHARS:,} characters", fix="cut the file in two")
+        parts.append(line)
+    return "\n".join(parts)
+
+
 def refuse_other_formats(head: Sequence[str], path: Path) -> None:
     """Refuse a file whose first lines are a table, markup or subtitles (UserError), which would be taken for words."""
     if is_other_format(head, path.name):
@@ -196,22 +209,11 @@ def refuse_other_formats(head: Sequence[str], path: Path) -> None:
         )
 
 
-def _read_parquet_texts(path: Path) -> Iterable[str]:
-    import polars as pl  # importing it takes half a second, which plain text does not need
+def _read_parquet_texts(path: Path) -> Iterator[str]:
+    from xling.text.files.parquet_rows import text_rows  # imports pyarrow, which plain text does not need
 
-    try:
-        texts = pl.read_parquet(path, columns=["text"])["text"]
-    except pl.exceptions.ColumnNotFoundError:
-        columns = ", ".join(pl.read_parquet_schema(path))
-        raise UserError(
-            f"{path} has the columns {columns}", "a column text, as in a corpus of xling corpus mono"
-        ) from None
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise UserError(
-            f"{path}: {' '.join(str(error).split())[:200]}", "a whole Parquet file", "get the file again"
-        ) from None
-    if texts.dtype != pl.String or texts.null_count():
-        raise UserError(
-            f"{path}: the column text has rows without text", "a document in each row", "take these rows out"
-        )
-    return texts
+    for text, _ in text_rows(path, ("text",)):
+        if text is None:
+            given = f"{path}: the column text has rows without text"
+            raise UserError(given, "a document in each row", "take these rows out")
+        yield text

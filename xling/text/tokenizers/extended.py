@@ -7,7 +7,7 @@ Words are cut up to a length of 1,000 instead of 100, because Thai has no spaces
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,13 @@ LEAST_COUNT = 3
 
 
 def extend(
-    base: Path, size: int, text: Iterator[str], kept: Iterable[str]
+    base: Path, size: int, text: Callable[[], Iterator[str]], kept: Iterable[str]
 ) -> tuple[Tokenizer, list[str], dict[str, int]]:
     """Return a tokenizer with the pieces of ``base`` and new ones, the names of its pieces, and counts.
 
     Args:
         size: number of pieces in all.
+        text: returns the same lines each time.
         kept: lines whose frequent words are cut as by ``base``.
 
     Raises:
@@ -47,9 +48,11 @@ def extend(
             "set a larger size=",
         )
     lowercase = bool(old.normalizer.lowercase)
-    learner = _tokenizer([], lowercase)
-    trainer = trainers.WordPieceTrainer(vocab_size=size, min_frequency=2, show_progress=False)
-    learner.train_from_iterator(text, trainer)
+    # The trainer numbers the characters inside of words in another order each time, by which it decides between
+    # equally frequent pieces. Specials are numbered as they are given.
+    letters = _learner(text(), 1, [], lowercase).get_vocab()
+    inside = sorted(name for name in letters if name.startswith(wordpiece.CONTINUATION))
+    learner = _learner(text(), size, inside, lowercase)
     learned = sorted(learner.get_vocab().items(), key=lambda item: item[1])
     known = {*names, *specials}
     new = [name for name, _ in learned if name not in known]
@@ -65,6 +68,17 @@ def extend(
     counts = {"base_pieces": len(names), "new_pieces": len(new), "left_out": num_learned - len(new)}
     tell(f"{len(new):,} pieces beside the {len(names):,} of {base.parent}")
     return tokenizer, [*names, *new], counts
+
+
+def _learner(text: Iterator[str], size: int, first: list[str], lowercase: bool) -> Tokenizer:
+    learner = _tokenizer([], lowercase)
+    learner.train_from_iterator(
+        text,
+        trainers.WordPieceTrainer(
+            vocab_size=size, min_frequency=2, special_tokens=first, show_progress=False
+        ),
+    )
+    return learner
 
 
 def _tokenizer(pieces: list[str], lowercase: bool) -> Tokenizer:

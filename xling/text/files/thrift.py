@@ -76,13 +76,10 @@ class _Reader:
         return fields
 
 
-def read_struct(data: bytes) -> Struct:
-    """Return the struct at the beginning of ``data``.
-
-    Raises:
-        ValueError: it is none.
-    """
-    return _Reader(data).struct()
+def read_struct(data: bytes) -> tuple[Struct, int]:
+    """Return the struct at the beginning of ``data``, and how many bytes it has (ValueError: it is none)."""
+    reader = _Reader(data)
+    return reader.struct(), reader.at
 
 
 def get(struct: Struct, number: int, default: Any = None) -> Any:

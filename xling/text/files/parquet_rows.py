@@ -1,17 +1,19 @@
 """Rows of Parquet files: only the wanted columns, and a damaged cell or row group costs no other row."""
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from xling.core.errors import UserError
-from xling.text.files.compressed import MAX_LINE_BYTES, raise_if_of_machine
+from xling.text.files.compressed import CHUNK_BYTES, MAX_LINE_BYTES, raise_if_of_machine
+from xling.text.files.parquet_pages import MAX_PAGE_BYTES, most_bytes
 
 DAMAGE = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
 _BATCH_ROWS = 64
@@ -19,6 +21,8 @@ _NUMBER_BYTES, _PAGE_BYTES = 5, 1024
 """Of a row and of a page's head, where a column keeps each value once."""
 _LONG_BYTES = 1 << 18
 """Of a value: shorter ones are unpacked, which takes a third of the time, and a batch of them 16 MiB."""
+_FRAME_BYTES = 64
+"""Of a cell, beside its text: where it begins, and whether it is there."""
 
 
 class DamagedCell:
@@ -33,6 +37,9 @@ def read_rows(
     path: Path, pick: Callable[[Sequence[str]], Sequence[str]], max_bytes: int = MAX_LINE_BYTES
 ) -> Iterator[dict[str, Any] | None]:
     """Yield a row as name -> value, strings and bytes decoded as UTF-8; None for a row in a damaged row group.
+
+    A row group with a page over `parquet_pages.MAX_PAGE_BYTES` is a damaged one. Of one that says to have more rows
+    than the file has bytes, no more are yielded as damaged.
 
     Args:
         pick: takes the names of all columns and returns those to read.
@@ -52,22 +59,76 @@ def read_rows(
             )
     repeated = _repeated(metadata, names)
     with (
-        pq.ParquetFile(path, metadata=metadata) as table,
-        pq.ParquetFile(path, metadata=metadata, read_dictionary=repeated) as once,
+        path.open("rb") as file,
+        pq.ParquetFile(path, metadata=metadata, buffer_size=CHUNK_BYTES) as table,
+        pq.ParquetFile(path, metadata=metadata, buffer_size=CHUNK_BYTES, read_dictionary=repeated) as once,
     ):
+        num_bytes = os.fstat(file.fileno()).st_size
         for group in range(table.num_row_groups):
             num_left = metadata.row_group(group).num_rows
             try:
+                batch_rows = _batch_rows(file, metadata, group, names, repeated)
                 reader = once if repeated and _has_long(once, group, repeated) else table
-                for batch in reader.iter_batches(_BATCH_ROWS, row_groups=[group], columns=names):
+                for batch in reader.iter_batches(batch_rows, row_groups=[group], columns=names):
                     cells = {name: _reader(batch.column(name), max_bytes) for name in names}
                     for index in range(batch.num_rows):
                         yield {name: read(index) for name, read in cells.items()}
                         num_left -= 1
             except DAMAGE as error:
                 raise_if_of_machine(error)
-                for _ in range(num_left):
+                for _ in range(min(num_left, num_bytes)):
                     yield None
+
+
+def text_rows(
+    path: Path, fields: Sequence[str], more: Sequence[str] = ()
+) -> Iterator[tuple[str | None, list[Any]]]:
+    """Yield the text of each row, from the first of ``fields`` that is a column, and its values of ``more``.
+
+    Raises:
+        UserError: the file is damaged, has none of ``fields``, or a row holds something else or an overlong text.
+    """
+
+    def pick(names: Sequence[str]) -> list[str]:
+        if not (there := [name for name in fields if name in names]):
+            given = f"{path} has the columns {', '.join(names)}"[:300]
+            raise UserError(given, f"a column {' or '.join(fields)}", "name the column of the texts so")
+        return [there[0], *(name for name in more if name in names)]
+
+    try:
+        for number, row in enumerate(read_rows(path, pick)):
+            text, *values = (row or {"": DamagedCell()}).values()
+            if not isinstance(text, str | None):
+                raise UserError(
+                    f"{path}: row {number:,} is damaged, no text, or has more than {MAX_LINE_BYTES:,} bytes",
+                    "documents of text",
+                    "get the file again, or take this row out",
+                )
+            yield text, values
+    except DAMAGE as error:
+        raise_if_of_machine(error)
+        said = " ".join(str(error).split())[:200]
+        raise UserError(f"{path}: {said}", "a whole Parquet file", "get the file again") from None
+
+
+def _batch_rows(
+    file: BinaryIO, metadata: pq.FileMetaData, group: int, names: Sequence[str], repeated: Sequence[str]
+) -> int:
+    """Return how many rows of a row group are read at once; one where more may need too much memory.
+
+    Raises:
+        ValueError: the head of a page is damaged, or a page too large.
+    """
+    total, columns = 0, metadata.row_group(group)
+    for number in range(columns.num_columns):
+        column, path = columns.column(number), columns.column(number).path_in_schema
+        if not any(path == name or path.startswith(f"{name}.") for name in names):
+            continue
+        starts = (column.data_page_offset, column.dictionary_page_offset)
+        place = min(filter(None, starts), default=0), column.total_compressed_size, column.num_values
+        is_list = metadata.schema.column(number).max_repetition_level > 0
+        total += most_bytes(file, place, _BATCH_ROWS, is_list, path in repeated)
+    return _BATCH_ROWS if total <= MAX_PAGE_BYTES else 1
 
 
 def _repeated(metadata: pq.FileMetaData, names: Sequence[str]) -> list[str]:
@@ -109,12 +170,14 @@ def _reader(array: pa.Array, max_bytes: int) -> Callable[[int], Any]:
         array = array.cast(pa.binary())
     if pa.types.is_large_string(kind):
         array = array.cast(pa.large_binary())
-    return lambda row: _value(array[row], max_bytes)
+    return lambda row: _value(array, row, max_bytes)
 
 
-def _value(cell: pa.Scalar, max_bytes: int) -> Any:
+def _value(array: pa.Array, row: int, max_bytes: int) -> Any:
     try:
-        value = cell.as_py()
+        if array.slice(row, 1).nbytes > max_bytes + _FRAME_BYTES:  # told before a copy of it is made
+            return LongCell()
+        value = array[row].as_py()
         if not isinstance(value, bytes):
             return value
         return value.decode("utf-8") if len(value) <= max_bytes else LongCell()
