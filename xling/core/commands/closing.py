@@ -1,6 +1,8 @@
 """The closing line of a command: what was made, where, how long it took, and the next command."""
 
 import json
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -12,7 +14,7 @@ from xling.core.output.command_result import tell
 NEXT: dict[str, str] = {
     "toyworld": "xling corpus mono lang={lang} source=text:{out}/mono/{lang}.txt out=runs/{lang}",
     "corpus mono": "xling vocab {corpora} out=runs/vocab",
-    "corpus parallel": "xling binarize vocab=VOCAB corpora.LANG=CORPUS pairs.{pair}={out} out=runs/shards",
+    "corpus parallel": "xling encoder data={out} langs={langs} out=runs/encoder",
     "corpus nway": "xling pretrain static data={out} out=runs/static",
     "vocab": "xling binarize vocab={out} {corpora} out=runs/shards",
     "binarize": "xling pretrain data={out} out=runs/model",
@@ -20,13 +22,14 @@ NEXT: dict[str, str] = {
         ("pretrain", "pretrain static", "import hf", "import fairseq", "import xlm"),
         "xling eval SUITE checkpoint={out} out=runs/eval",
     ),
-    "finetune": "xling predict {out} FILE",
+    "finetune": "xling predict {out} FILE lang=LANG",
     **dict.fromkeys(("finetune mt", "umt"), "xling translate {out} src=SRC tgt=TGT < FILE"),
     **dict.fromkeys(("eval", "analyse"), "xling report {out} out=runs/report"),
     "export hf": "xling push {out} USER/NAME",
     **dict.fromkeys(("trim", "quantize"), "xling export hf {out} runs/hf"),
 }
 """Stage -> the command that most people run next; words in capitals are to be filled in."""
+_MAX_NAMED = 6
 PRINTED: dict[str, str] = {
     "doctor": "xling quickstart",
     "predict": "xling eval KIND test.{lang}=FILE checkpoint={checkpoint} systems=pretrained out=runs/eval",
@@ -76,6 +79,32 @@ def closing_line(stage: str, cfg: Any, before: bytes, seconds: float, following:
     return f"xling {stage}: made {out} ({what}) in {duration(seconds)}{then}"
 
 
+def note_pipeline_end(
+    name: str, steps: Sequence[tuple[str, Any]], before: Sequence[bytes], seconds: float, following: str
+) -> None:
+    """Keep the closing line of a pipeline: the folder of its outputs and what lies in it.
+
+    One without a folder for all of its outputs ends with the line of its last step.
+
+    Args:
+        name: the words that run it, without ``xling``.
+        steps: the stage and the settings of each step.
+        before: `state_of` the output of each step before the run.
+    """
+    given = [(stage, getattr(cfg, "out", ""), getattr(cfg, "lang", "")) for stage, cfg in steps]
+    outs = [out for each in given if (out := output_of(*each))]
+    root = Path(os.path.commonpath([out.absolute() for out in outs])) if len(outs) > 1 else Path.cwd()
+    if root in (Path.cwd(), *Path.cwd().parents) or [state_of(*each) for each in given] == [*before]:
+        note_end(*steps[-1], before[-1], seconds, following)
+    elif not silence.is_quiet():
+        following = following or next_command(*steps[-1], outs[-1])
+        names = [str(out.absolute().relative_to(root)) for out in outs]
+        what = ", ".join(names) if len(names) <= _MAX_NAMED else f"{len(names)} outputs"
+        shown = root.relative_to(Path.cwd()) if root.is_relative_to(Path.cwd()) else root
+        then = f"; next: {following}" if following else ""
+        _lines.append(f"xling {name}: made {shown} ({what}) in {duration(seconds)}{then}")
+
+
 _lines: list[str] = []
 
 
@@ -94,7 +123,7 @@ def tell_end() -> None:
 def next_command(stage: str, cfg: Any, out: Path | None) -> str:
     """Return the command that most people run after a stage, with the names of this run in it; "" for none."""
     values = {name: quote(str(getattr(cfg, name, ""))) for name in ("lang", "checkpoint", "pair")}
-    values["out"] = quote(str(out))
+    values |= {"out": quote(str(out)), "langs": values["pair"].replace("-", ",")}
     if stage == "toyworld":
         values["lang"] = cfg.langs[-1]
     elif stage == "corpus mono":
