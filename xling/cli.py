@@ -392,8 +392,7 @@ def execute(name: str, cfg: Any, launch: dict[str, str]) -> Any:
             load("xling.slurm.launch:check_settings")(name, slurm_settings(launch))
         else:
             refuse_slurm_settings(launch)
-        given = getattr(cfg, "out", ""), getattr(cfg, "lang", "")
-        before, started_at = closing.state_of(name, *given), time.monotonic()
+        before, started_at = closing.state_of(name, cfg), time.monotonic()
         result = run_local(name, cfg, num_workers(launch))
         if not getattr(result, "exit_code", 0):
             closing.note_end(name, cfg, before, time.monotonic() - started_at)
@@ -477,15 +476,14 @@ def run_pipeline(
         extras.require(STAGES[step.stage].extra, f"xling {step.stage}")
     answers: dict[str, Any] = {}
     steps = [(plan.steps[name].stage, cfg) for name, cfg in configs.items()]
-    before = [
-        closing.state_of(stage, getattr(cfg, "out", ""), getattr(cfg, "lang", "")) for stage, cfg in steps
-    ]
-    started_at = time.monotonic()
+    before, started_at = [closing.state_of(*step) for step in steps], time.monotonic()
     for name, result in run_steps(plan, configs, plan.steps_at_once, num_workers(launch)):
         answers[name] = values_of(result) if as_json else None
         if not as_json:
             show(result, as_json)
-    closing.note_pipeline_end(word or f"run {path.stem}", steps, before, time.monotonic() - started_at, plan.next)
+    closing.note_pipeline_end(
+        word or f"run {path.stem}", steps, before, time.monotonic() - started_at, plan.next
+    )
     return answers
 
 

@@ -228,7 +228,11 @@ def _places(path: Path, cells: Cells, reading: Reading, langs: Sequence[str]) ->
 def _stands_out(cells: Cells) -> bool:
     """Return whether the first of many rows of two cells is of names: short, with the only label that occurs once."""
     first = [cell.strip() for cell in cells[0][1]]
-    if len(first) != 2 or len(cells) <= _MANY_ROWS or any(len(cell.split()) > _MAX_NAME_WORDS for cell in first):
+    if (
+        len(first) != 2
+        or len(cells) <= _MANY_ROWS
+        or any(len(cell.split()) > _MAX_NAME_WORDS for cell in first)
+    ):
         return False
     by_column = [Counter(row[place].strip() for _, row in cells) for place in (0, 1)]
     labels, name = min(zip(by_column, first, strict=True), key=lambda each: len(each[0]))

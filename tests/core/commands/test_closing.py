@@ -106,7 +106,9 @@ def test_a_pipeline_names_the_folder_of_all_that_it_made(
         f"vars: {{out: runs/p}}\nnext: xling doctor ${{out}}\nsteps: {{{', '.join(steps)}}}"
     )
     last = run(capsys, "run", "p.yaml")
-    assert re.fullmatch(r"xling run p: made runs/p \(raw, more\) in [\d.]+ s; next: xling doctor runs/p", last)
+    assert re.fullmatch(
+        r"xling run p: made runs/p \(raw, more\) in [\d.]+ s; next: xling doctor runs/p", last
+    )
     assert run(capsys, "run", "p.yaml").startswith("xling toyworld: runs/p/more was finished already")
     last = run(capsys, "run", "p.yaml", f"out={tmp_path}/elsewhere/deep")
     assert last.startswith("xling run p: made elsewhere/deep (raw, more) in ")

@@ -388,7 +388,9 @@ def test_a_header_in_any_language_is_known_by_a_label_that_occurs_once(
     assert "text is column 1 'maandishi', label is column 2 'mada'" in capsys.readouterr().err
     for text in (
         "maandishi\tmada\n" + "habari\tsiasa\nmechi\tmichezo\nkura\tsiasa\nbao\tmichezo\n",  # too few rows
-        "maandishi\tmada\n" + rows + "mvua kubwa ilinyesha\thali ya hewa\n",  # a second label that occurs once
+        "maandishi\tmada\n"
+        + rows
+        + "mvua kubwa ilinyesha\thali ya hewa\n",  # a second label that occurs once
         "mvua kubwa ilinyesha jana\tmada\n" + rows,  # a text
     ):
         with pytest.raises(UserError, match="header=true or header=false"):

@@ -11,6 +11,7 @@ from xling.core import silence
 from xling.core.output import manifest
 from xling.core.output.command_result import tell
 
+_MAX_NAMED = 6
 NEXT: dict[str, str] = {
     "toyworld": "xling corpus mono lang={lang} source=text:{out}/mono/{lang}.txt out=runs/{lang}",
     "corpus mono": "xling vocab {corpora} out=runs/vocab",
@@ -29,7 +30,6 @@ NEXT: dict[str, str] = {
     **dict.fromkeys(("trim", "quantize"), "xling export hf {out} runs/hf"),
 }
 """Stage -> the command that most people run next; words in capitals are to be filled in."""
-_MAX_NAMED = 6
 PRINTED: dict[str, str] = {
     "doctor": "xling quickstart",
     "predict": "xling eval KIND test.{lang}=FILE checkpoint={checkpoint} systems=pretrained out=runs/eval",
@@ -37,16 +37,17 @@ PRINTED: dict[str, str] = {
 """The same of stages that print their answer or write one file, in place of a folder with a manifest."""
 
 
-def output_of(stage: str, out: str | Path | None, lang: str) -> Path | None:
-    """Return the folder that a stage publishes for its settings ``out`` and ``lang``, None if it only prints."""
+def output_of(stage: str, cfg: Any) -> Path | None:
+    """Return the folder that a stage publishes for its settings, None if it only prints."""
+    out, lang = getattr(cfg, "out", ""), getattr(cfg, "lang", "")
     if stage == "corpus mono" and not out:
         out = f"runs/mono/{lang}" if "," not in lang else "runs/mono"
     return Path(out) if out else None
 
 
-def state_of(stage: str, out: str | Path | None, lang: str) -> bytes:
+def state_of(stage: str, cfg: Any) -> bytes:
     """Return what tells one publication of a stage's output from another; empty where nothing is published."""
-    folder = _published(path) if (path := output_of(stage, out, lang)) else None
+    folder = _published(path) if (path := output_of(stage, cfg)) else None
     return (folder / manifest.FILE_NAME).read_bytes() if folder else b""
 
 
@@ -62,8 +63,7 @@ def closing_line(stage: str, cfg: Any, before: bytes, seconds: float, following:
         before: `state_of` the output before the run.
         following: the next command, where it is not that of the stage.
     """
-    given = getattr(cfg, "out", ""), getattr(cfg, "lang", "")
-    out, after = output_of(stage, *given), state_of(stage, *given)
+    out, after = output_of(stage, cfg), state_of(stage, cfg)
     following = following or next_command(stage, cfg, out)
     then = f"; next: {following}" if following else ""
     if stage in PRINTED:
@@ -80,7 +80,7 @@ def closing_line(stage: str, cfg: Any, before: bytes, seconds: float, following:
 
 
 def note_pipeline_end(
-    name: str, steps: Sequence[tuple[str, Any]], before: Sequence[bytes], seconds: float, following: str
+    name: str, steps: Sequence[tuple[str, Any]], before: list[bytes], seconds: float, following: str
 ) -> None:
     """Keep the closing line of a pipeline: the folder of its outputs and what lies in it.
 
@@ -91,10 +91,9 @@ def note_pipeline_end(
         steps: the stage and the settings of each step.
         before: `state_of` the output of each step before the run.
     """
-    given = [(stage, getattr(cfg, "out", ""), getattr(cfg, "lang", "")) for stage, cfg in steps]
-    outs = [out for each in given if (out := output_of(*each))]
+    outs = [out for step in steps if (out := output_of(*step))]
     root = Path(os.path.commonpath([out.absolute() for out in outs])) if len(outs) > 1 else Path.cwd()
-    if root in (Path.cwd(), *Path.cwd().parents) or [state_of(*each) for each in given] == [*before]:
+    if root in (Path.cwd(), *Path.cwd().parents) or [state_of(*step) for step in steps] == before:
         note_end(*steps[-1], before[-1], seconds, following)
     elif not silence.is_quiet():
         following = following or next_command(*steps[-1], outs[-1])
