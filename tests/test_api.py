@@ -197,6 +197,8 @@ def test_tables_come_back_with_their_predictions(tuned: xling.Model, model: Path
     assert isinstance(made, datasets.Dataset) and list(made["prediction"]) == expected
     plain = xling.load(model)
     np.testing.assert_array_equal(plain.encode(frame, lang="sw"), plain.encode(texts, lang="sw"))
+    named = frame.select(pl.col("tweet").alias("maandishi"))
+    assert tuned.predict(named, lang="sw")["prediction"].to_list() == expected
     with pytest.raises(UserError, match="a column prediction"):
         tuned.predict(found, lang="sw")
     with pytest.raises(UserError, match="no column text among id"):

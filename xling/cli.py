@@ -222,7 +222,8 @@ def dispatch(arguments: list[str]) -> Any:
             if not set(HELP).isdisjoint(rest):
                 said = manual.opening_comment(path)
                 return Answer(said, {"recipe": str(path), "help": said})
-            return run_pipeline(path, rest[1:], as_json, goal)
+            word = rest[0] if rest[0] in NAMED_PIPELINES else ""
+            return run_pipeline(path, rest[1:], as_json, goal, word)
         return run_stage(arguments, as_json)
 
 
@@ -391,8 +392,7 @@ def execute(name: str, cfg: Any, launch: dict[str, str]) -> Any:
             load("xling.slurm.launch:check_settings")(name, slurm_settings(launch))
         else:
             refuse_slurm_settings(launch)
-        given = getattr(cfg, "out", ""), getattr(cfg, "lang", "")
-        before, started_at = closing.state_of(name, *given), time.monotonic()
+        before, started_at = closing.state_of(name, cfg), time.monotonic()
         result = run_local(name, cfg, num_workers(launch))
         if not getattr(result, "exit_code", 0):
             closing.note_end(name, cfg, before, time.monotonic() - started_at)
@@ -434,15 +434,18 @@ def run_planned(word: str, words: Sequence[str], as_json: bool, goal: str) -> An
         show(answer, as_json)
     path = load("xling.language.survey:folder_of")(cfg) / "pipeline.yaml"
     given = [each for each in words if each not in others and each not in of_steps]
-    return run_pipeline(path, [*of_steps, *given], as_json, goal)
+    return run_pipeline(path, [*of_steps, *given], as_json, goal, word)
 
 
-def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False, goal: str = "run") -> Any:
+def run_pipeline(
+    path: Path, words: Sequence[str], as_json: bool = False, goal: str = "run", word: str = ""
+) -> Any:
     """Run the steps of a pipeline in order, or submit them as a graph; of a sweep each step under all settings.
 
     Args:
         words: variables and settings.
         goal: ``run``; ``outline`` and ``config`` say what would run.
+        word: what runs it, if that is not ``run``.
     """
     from xling.core.commands import pipeline
     from xling.core.commands.needs import missing_inputs, outline, settings_of, with_what_is_there
@@ -472,15 +475,15 @@ def run_pipeline(path: Path, words: Sequence[str], as_json: bool = False, goal: 
     for step in plan.steps.values():
         extras.require(STAGES[step.stage].extra, f"xling {step.stage}")
     answers: dict[str, Any] = {}
-    last, cfg = list(configs.items())[-1]
-    stage = plan.steps[last].stage
-    given = getattr(cfg, "out", ""), getattr(cfg, "lang", "")
-    before, started_at = closing.state_of(stage, *given), time.monotonic()
+    steps = [(plan.steps[name].stage, cfg) for name, cfg in configs.items()]
+    before, started_at = [closing.state_of(*step) for step in steps], time.monotonic()
     for name, result in run_steps(plan, configs, plan.steps_at_once, num_workers(launch)):
         answers[name] = values_of(result) if as_json else None
         if not as_json:
             show(result, as_json)
-    closing.note_end(stage, cfg, before, time.monotonic() - started_at, plan.next)
+    closing.note_pipeline_end(
+        word or f"run {path.stem}", steps, before, time.monotonic() - started_at, plan.next
+    )
     return answers
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
+from shlex import quote
 
 from xling.core.errors import UserError, nearest
 from xling.core.language_names import in_column_name, is_plain
@@ -176,7 +177,7 @@ def _without_names(uri: str, header: Sequence[str], rows: Rows, default: Sequenc
                 "check the file, or name the columns after #",
             )
         if rows.width > len(default) and set(no_texts) & set(default):
-            what = "is not of names, and codes, identifiers, addresses or numbers stand below it"
+            what = "names no language, and codes, identifiers, addresses or numbers stand below it"
             raise _ask(uri, header, what, len(default), rows)
     # Lines of a cell that goes on in the next one count as nothing.
     num_like = sum(len(cells) == rows.width and all(map(_may_be_name, cells)) for cells in later)
@@ -213,7 +214,10 @@ def _ask(uri: str, header: Sequence[str], what: str, num_wanted: int, rows: Rows
     names, numbers = "+".join(header[i] for i in places), "+".join(str(i + 1) for i in places)
     by_number = f"{uri}#{numbers}"
     if all(_may_be_name(header[i]) for i in places):
-        by_number = f"{uri}#{names}, or by number as in {by_number} if that row is text"
+        by_name = f"{uri}#{names}"
+        if not all(header[i].isidentifier() for i in places):
+            by_name = quote(by_name)
+        by_number = f"{by_name}, or by number as in {by_number} if that row is text"
     return UserError(
         f"{uri}: the first row ({', '.join(header)[:200]}) {what}",
         "columns with the codes or names of the languages, or named after #",

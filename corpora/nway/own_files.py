@@ -39,6 +39,8 @@ from xling.text.files.globs import plain_name
 NAME = "own"
 TABLES = (".tsv", ".csv", ".jsonl", ".parquet", ".tmx")
 _READ_STAGES = ("corpus parallel", "binarize")
+_BESIDE_PAIRS = ("rejects", "shards")
+"""Folders of `xling corpus parallel` beside the line-aligned files: what was dropped, and the same pairs again."""
 SCORED = re.compile(r"(^|[._/-])(dev|devtest|test|valid|validation)([._/-]|$)")
 _MAX_NAMED = 5
 MAX_HELD_OUT = 2000
@@ -58,6 +60,7 @@ def files_of(data: Path, output: Path | None = None) -> list[Path]:
     """
     ours = {path.parent.resolve() for path in data.rglob(manifest.FILE_NAME)}
     left_out = {folder for folder in ours if manifest.stage_of(folder) not in _READ_STAGES}
+    left_out |= {folder / part for folder in ours for part in _BESIDE_PAIRS}
     if output is not None:
         parent = output.resolve().parent
         left_out.add(parent if data.resolve() in parent.parents else output.resolve())
@@ -161,9 +164,10 @@ def _rows_of_table(path: Path, langs: Sequence[Language]) -> Iterator[Sides]:
     if len(named) < 2:
         named = in_name if len(in_name) == 2 else []
     if not named:
+        codes = [lang.code for lang in langs]
         tell(
             f"corpus nway: {path} is not read: neither columns nor name say two of the languages "
-            f"{', '.join(lang.code for lang in langs)}"
+            f"{', '.join(codes)}; for pairs, write {codes[0]} and {codes[1]} above the columns of text"
         )
     for other in named[1:]:
         ledger = Ledger()
@@ -172,7 +176,7 @@ def _rows_of_table(path: Path, langs: Sequence[Language]) -> Iterator[Sides]:
             pairs = [(src.strip() or None, tgt.strip() or None) for src, tgt, _ in source.rows(ledger)]
         except UserError as error:
             if kind != "tmx" or len(langs) == 2:
-                raise
+                raise _for_folder(error, named[0].code, other.code) from None
             tell(f"corpus nway: {error.given}")
             continue
         dropped = {reason: n for (stage, reason), n in ledger.dropped.items() if stage == READ_STAGE}
@@ -181,6 +185,18 @@ def _rows_of_table(path: Path, langs: Sequence[Language]) -> Iterator[Sides]:
             tell(f"corpus nway: {path}, {source.uri.partition(':')[0]} rows left out: {told}")
         if pairs:
             yield {named[0].code: [src for src, _ in pairs], other.code: [tgt for _, tgt in pairs]}
+
+
+def _for_folder(error: UserError, src: str, tgt: str) -> UserError:
+    """Return a question for columns with what answers it here, where no URI with columns can be given."""
+    if "#" not in error.fix:
+        return error
+    return UserError(
+        error.given,
+        f"columns that are called {src} and {tgt}",
+        f"write these two names into the first row; or {error.fix} in the setting source= of "
+        f"xling corpus parallel pair={src}-{tgt} out=PAIRS, then data=PAIRS",
+    )
 
 
 def _in_columns(path: Path, kind: str, langs: Sequence[Language]) -> list[Language]:

@@ -14,6 +14,7 @@ from xling.core.settings.config import from_dict, read_yaml
 from xling.eval.kinds.base import KINDS
 from xling.eval.rows.own_columns import TAG, Reading
 from xling.eval.rows.readers import lines
+from xling.eval.rows.wikiann import tell_once
 
 KIND_OF = {shape.own_setting: shape.name for shape in KINDS.values() if shape.own_setting}
 """Setting that names the files -> kind of their rows."""
@@ -248,6 +249,9 @@ def _language_of(path: Path, has_sides: bool, source: str) -> str:
             "one language in the name",
             "test.LANG=FILE, train.LANG=FILE",
         )
+    if not langs and not has_sides:
+        name = languages.get(source).name if is_language(source) else source
+        tell_once(f"{path}: no language in its name, so it is read as {name}: test.LANG=FILE tells another")
     return langs[0] if langs else source
 
 

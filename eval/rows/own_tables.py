@@ -22,6 +22,9 @@ from xling.eval.rows.own_columns import (
 )
 
 _DELIMITERS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
+_MANY_ROWS = 20
+"""Rows from which a label that occurs once, on the first line, is taken as the name of the column."""
+_MAX_NAME_WORDS = 3
 _FASTTEXT = "__label__"
 Cells: TypeAlias = list[tuple[int, list[str]]]
 """Line and cells of each row."""
@@ -188,7 +191,11 @@ def _places(path: Path, cells: Cells, reading: Reading, langs: Sequence[str]) ->
     # What stands in the column again names nothing: "y" may be the name of the labels, or one of them.
     below = [row for _, row in cells[1:] if [cell.strip() for cell in row] != first]
     once = [cell if all(row[i].strip() != cell for row in below) else "" for i, cell in enumerate(first)]
-    has_names = len(numbers) < len(reading.columns) or bool(guessed_columns(once, reading.wanted, langs))
+    has_names = (
+        len(numbers) < len(reading.columns)
+        or bool(guessed_columns(once, reading.wanted, langs))
+        or (not reading.columns and reading.wanted == ("text", LABEL) and _stands_out(cells))
+    )
     has_header = reading.header if reading.header is not None else has_names
     if has_header:
         names, place = first, _named_places(path, cells, reading, langs, numbers)
@@ -218,6 +225,20 @@ def _places(path: Path, cells: Cells, reading: Reading, langs: Sequence[str]) ->
             else f"{label} no other line: give header=true if it names the column",
         )
     return {c: place[c] for c in reading.wanted}, has_header
+
+
+def _stands_out(cells: Cells) -> bool:
+    """Return whether the first of many rows of two cells is of names: short, with the only label that occurs once."""
+    first = [cell.strip() for cell in cells[0][1]]
+    if (
+        len(first) != 2
+        or len(cells) <= _MANY_ROWS
+        or any(len(cell.split()) > _MAX_NAME_WORDS for cell in first)
+    ):
+        return False
+    by_column = [Counter(row[place].strip() for _, row in cells) for place in (0, 1)]
+    labels, name = min(zip(by_column, first, strict=True), key=lambda each: len(each[0]))
+    return len(by_column[0]) != len(by_column[1]) and [each for each, n in labels.items() if n == 1] == [name]
 
 
 def _named_places(

@@ -158,13 +158,15 @@ def _plain(value: Any) -> Any:
 
 
 def cells_of(table: Any, wanted: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the wanted columns of each row of a table, found by their usual names.
+    """Return the wanted columns of each row of a table, found by their usual names; one of text alone by any name.
 
     Raises:
         UserError: a column is not there.
     """
     names = names_of(table)
     name_of = guessed_columns(names, wanted, ())
+    if len(names) == len(wanted) == 1 and all(isinstance(each, str) for each in _values(table, names[0])):
+        name_of = {wanted[0]: names[0]}
     if missing := [column for column in wanted if column not in name_of]:
         raise UserError(
             f"no column {missing[0]} among {', '.join(names)}", ", ".join(wanted), "rename a column"

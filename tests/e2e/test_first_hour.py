@@ -37,12 +37,22 @@ def test_from_own_files_to_predictions(
     Path("ar.test.conll").write_text(tagged * 3, encoding="utf-8")
     Path("en.train.conll").write_text("teacher\tO\nAmina\tB-PER\n\n" * 8, encoding="utf-8")
     topics = "".join(f"{text}\t{('sport', 'politics')[n % 2]}\n" for n, text in enumerate(english[:24]))
-    Path("topics.tsv").write_text(topics, encoding="utf-8")
+    Path("topics.tsv").write_text("maandishi\tmada\n" + topics, encoding="utf-8")
+    Path("export.csv").write_text(
+        "Nr.;Makala (asili);Our translation\n"
+        + "".join(f'{n};"{a}";"{e}"\n' for n, (a, e) in enumerate(zip(arabic, english, strict=True))),
+        encoding="utf-8-sig",
+    )
 
     run("corpus", "mono", "lang=ar", "source=text:ar/*.txt,csv:news.csv#body", "out=runs/ar", *PLAIN)
     kept = "\n".join(xling.corpus.texts("runs/ar"))
     assert kept.count("\n") == 440 + 30 - 1 and "body" not in kept
     run("corpus", "mono", "lang=en", "source=text:en/*.txt", "out=runs/en", *PLAIN)
+
+    run("corpus", "parallel", "pair=en-ar", "source=csv:export.csv#Our translation+Makala (asili)", "filters=empty",
+        "dev_pairs=20", "test_pairs=20", "out=runs/pairs")  # fmt: skip
+    sides = [Path("runs/pairs", f"train.{code}").read_text("utf-8").splitlines() for code in ("en", "ar")]
+    assert set(zip(*sides, strict=True)) < set(zip(english, arabic, strict=True))
 
     run(
         "encoder",

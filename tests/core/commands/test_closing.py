@@ -20,6 +20,9 @@ def test_every_next_command_exists_with_its_settings() -> None:
     for stage, command in {**closing.NEXT, **closing.PRINTED, "doctor": "xling doctor"}.items():
         assert stage in STAGES
         words = command.replace("{corpora}", "corpora.sw=x").split(" < ")[0].split()[1:]
+        if words[0] in NAMED_PIPELINES:
+            pipeline.read(recipes()[words[0]], words[1:])
+            continue
         following, rest = cli.find_stage(words)
         config = {key.name: key for key in schema.keys(load(following.config))}
         given = {word.partition("=")[0].partition(".")[0] for word in rest if "=" in word}
@@ -88,6 +91,27 @@ def test_a_pipeline_says_what_comes_after_it(
     assert run(capsys, *words).endswith(
         f" was finished already, nothing was to do; next: xling doctor {tmp_path}"
     )
+
+
+def test_a_pipeline_names_the_folder_of_all_that_it_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("XLING_QUIET")
+    monkeypatch.chdir(tmp_path)
+    steps = [
+        f"{name}: {{stage: toyworld, config: {{out: '${{out}}/{name}', langs: sw, num_docs: 2}}}}"
+        for name in ("raw", "more")
+    ]
+    (tmp_path / "p.yaml").write_text(
+        f"vars: {{out: runs/p}}\nnext: xling doctor ${{out}}\nsteps: {{{', '.join(steps)}}}"
+    )
+    last = run(capsys, "run", "p.yaml")
+    assert re.fullmatch(
+        r"xling run p: made runs/p \(raw, more\) in [\d.]+ s; next: xling doctor runs/p", last
+    )
+    assert run(capsys, "run", "p.yaml").startswith("xling toyworld: runs/p/more was finished already")
+    last = run(capsys, "run", "p.yaml", f"out={tmp_path}/elsewhere/deep")
+    assert last.startswith("xling run p: made elsewhere/deep (raw, more) in ")
 
 
 @pytest.mark.parametrize("path", [path for path in recipes().values() if "\nnext: " in path.read_text()])

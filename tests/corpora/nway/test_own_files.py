@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from xling.core.errors import UserError
+from xling.core.output import manifest
 from xling.corpora.nway import build, own_files, sources
 from xling.corpora.nway.build import NwayConfig
 from xling.text.files.nway import open_rows, read_words
@@ -79,7 +80,6 @@ def test_parquet(tmp_path: Path) -> None:
 
 
 def test_shards_of_pairs(vocab: Path, tmp_path: Path) -> None:
-    from xling.core.output import manifest
     from xling.text import vocab as vocabulary
 
     processor = vocabulary.load_processor(vocab)
@@ -109,6 +109,40 @@ def test_labels_and_files_alone_are_told(tmp_path: Path, capsys: pytest.CaptureF
     told = capsys.readouterr().err
     assert "topics.tsv is not read: neither columns nor name say two of the languages sw, en" in told
     assert "no file of the same name is in another language: other.sw" in told
+
+
+def test_what_lies_beside_the_pairs_of_a_corpus_is_neither_read_nor_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with manifest.publish(tmp_path / "pairs", "corpus parallel", {}, []) as publication:
+        write(publication.path, {"train.sw": lines(*SW), "train.en": lines(*EN)})
+        for name in ("rejects", "shards"):
+            (publication.path / name).mkdir()
+            pq.write_table(pa.table({"src": EN, "tgt": SW}), publication.path / name / "part.parquet")
+    assert read(tmp_path) == [{"sw": SW, "en": EN}]
+    assert "not read" not in capsys.readouterr().err
+
+
+ODD_NAMES = "Nr.;Maandishi (asili);Our translation\n" + "".join(
+    f"{n};{s};{e}\n" for n, (s, e) in enumerate(zip(SW * 3, EN * 3, strict=True))
+)
+
+
+def test_columns_with_odd_names_are_asked_for_in_a_way_that_works(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, {"export.csv": ODD_NAMES})
+    assert read(tmp_path) == []
+    assert "for pairs, write sw and en above the columns of text" in capsys.readouterr().err
+    (tmp_path / "export.csv").rename(path := tmp_path / "sw-en.csv")
+    with pytest.raises(UserError) as caught:
+        read(tmp_path)
+    assert "sw and en" in caught.value.valid
+    assert "write these two names into the first row" in caught.value.fix
+    assert f"'csv:{path}#Maandishi (asili)+Our translation'" in caught.value.fix
+    assert "xling corpus parallel pair=sw-en out=PAIRS, then data=PAIRS" in caught.value.fix
+    write(tmp_path, {"sw-en.csv": ODD_NAMES.replace("Maandishi (asili);Our translation", "sw;en")})
+    assert read(tmp_path) == [{"sw": SW * 3, "en": EN * 3}]
 
 
 @pytest.mark.parametrize(

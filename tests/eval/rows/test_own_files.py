@@ -379,6 +379,34 @@ def test_every_kind_with_a_setting_is_read(tmp_path: Path) -> None:
         suite_of("classes", written(tmp_path, "t.tsv", "a\tx\nb\ty\nc\tx\n"), name="xnli")
 
 
+def test_a_header_in_any_language_is_known_by_a_label_that_occurs_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "".join(f"maandishi ya habari {n}\t{('siasa', 'michezo')[n % 2]}\n" for n in range(30))
+    suite = suite_of("classes", written(tmp_path, "sw.test.tsv", "maandishi\tmada\n" + rows))
+    assert len(rows_of(suite, "sw")) == 30 and suite.labels == ("michezo", "siasa")
+    assert "text is column 1 'maandishi', label is column 2 'mada'" in capsys.readouterr().err
+    for text in (
+        "maandishi\tmada\n" + "habari\tsiasa\nmechi\tmichezo\nkura\tsiasa\nbao\tmichezo\n",  # too few rows
+        "maandishi\tmada\n"
+        + rows
+        + "mvua kubwa ilinyesha\thali ya hewa\n",  # a second label that occurs once
+        "mvua kubwa ilinyesha jana\tmada\n" + rows,  # a text
+    ):
+        with pytest.raises(UserError, match="header=true or header=false"):
+            suite_of("classes", written(tmp_path, "sw.test.tsv", text))
+
+
+def test_a_language_that_no_name_tells_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "a\tx\nb\ty\nc\tx\n"
+    suite_of("classes", path := written(tmp_path, "topics.tsv", rows))
+    told = f"{path}: no language in its name, so it is read as English: test.LANG=FILE tells another"
+    assert told in capsys.readouterr().err
+    suite_of("classes", written(tmp_path, "sw.test.tsv", rows))
+    own.define(from_dict(OwnFiles, {"classes": [path], "test": {"sw": [path]}}), "en", "test")
+    assert "no language" not in capsys.readouterr().err
+
+
 def test_the_digest_of_rows_depends_on_how_they_are_read(tmp_path: Path) -> None:
     path = written(tmp_path, "t.tsv", "a\tx\tu\nb\ty\tu\nc\tx\tv\n")
     digests = {suite_of("classes", path, columns={"text": "1", "label": label}).reading for label in "23"}

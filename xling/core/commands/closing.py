@@ -1,6 +1,8 @@
 """The closing line of a command: what was made, where, how long it took, and the next command."""
 
 import json
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -9,10 +11,11 @@ from xling.core import silence
 from xling.core.output import manifest
 from xling.core.output.command_result import tell
 
+_MAX_NAMED = 6
 NEXT: dict[str, str] = {
     "toyworld": "xling corpus mono lang={lang} source=text:{out}/mono/{lang}.txt out=runs/{lang}",
     "corpus mono": "xling vocab {corpora} out=runs/vocab",
-    "corpus parallel": "xling binarize vocab=VOCAB corpora.LANG=CORPUS pairs.{pair}={out} out=runs/shards",
+    "corpus parallel": "xling encoder data={out} langs={langs} out=runs/encoder",
     "corpus nway": "xling pretrain static data={out} out=runs/static",
     "vocab": "xling binarize vocab={out} {corpora} out=runs/shards",
     "binarize": "xling pretrain data={out} out=runs/model",
@@ -20,7 +23,7 @@ NEXT: dict[str, str] = {
         ("pretrain", "pretrain static", "import hf", "import fairseq", "import xlm"),
         "xling eval SUITE checkpoint={out} out=runs/eval",
     ),
-    "finetune": "xling predict {out} FILE",
+    "finetune": "xling predict {out} FILE lang=LANG",
     **dict.fromkeys(("finetune mt", "umt"), "xling translate {out} src=SRC tgt=TGT < FILE"),
     **dict.fromkeys(("eval", "analyse"), "xling report {out} out=runs/report"),
     "export hf": "xling push {out} USER/NAME",
@@ -34,16 +37,17 @@ PRINTED: dict[str, str] = {
 """The same of stages that print their answer or write one file, in place of a folder with a manifest."""
 
 
-def output_of(stage: str, out: str | Path | None, lang: str) -> Path | None:
-    """Return the folder that a stage publishes for its settings ``out`` and ``lang``, None if it only prints."""
+def output_of(stage: str, cfg: Any) -> Path | None:
+    """Return the folder that a stage publishes for its settings, None if it only prints."""
+    out, lang = getattr(cfg, "out", ""), getattr(cfg, "lang", "")
     if stage == "corpus mono" and not out:
         out = f"runs/mono/{lang}" if "," not in lang else "runs/mono"
     return Path(out) if out else None
 
 
-def state_of(stage: str, out: str | Path | None, lang: str) -> bytes:
+def state_of(stage: str, cfg: Any) -> bytes:
     """Return what tells one publication of a stage's output from another; empty where nothing is published."""
-    folder = _published(path) if (path := output_of(stage, out, lang)) else None
+    folder = _published(path) if (path := output_of(stage, cfg)) else None
     return (folder / manifest.FILE_NAME).read_bytes() if folder else b""
 
 
@@ -59,8 +63,7 @@ def closing_line(stage: str, cfg: Any, before: bytes, seconds: float, following:
         before: `state_of` the output before the run.
         following: the next command, where it is not that of the stage.
     """
-    given = getattr(cfg, "out", ""), getattr(cfg, "lang", "")
-    out, after = output_of(stage, *given), state_of(stage, *given)
+    out, after = output_of(stage, cfg), state_of(stage, cfg)
     following = following or next_command(stage, cfg, out)
     then = f"; next: {following}" if following else ""
     if stage in PRINTED:
@@ -74,6 +77,31 @@ def closing_line(stage: str, cfg: Any, before: bytes, seconds: float, following:
     size = sum(entry["bytes"] for entry in files.values())
     what = f"{len(files)} file{'s' * (len(files) != 1)}, {readable_size(size)}"
     return f"xling {stage}: made {out} ({what}) in {duration(seconds)}{then}"
+
+
+def note_pipeline_end(
+    name: str, steps: Sequence[tuple[str, Any]], before: list[bytes], seconds: float, following: str
+) -> None:
+    """Keep the closing line of a pipeline: the folder of its outputs and what lies in it.
+
+    One without a folder for all of its outputs ends with the line of its last step.
+
+    Args:
+        name: the words that run it, without ``xling``.
+        steps: the stage and the settings of each step.
+        before: `state_of` the output of each step before the run.
+    """
+    outs = [out for step in steps if (out := output_of(*step))]
+    root = Path(os.path.commonpath([out.absolute() for out in outs])) if len(outs) > 1 else Path.cwd()
+    if root in (Path.cwd(), *Path.cwd().parents) or [state_of(*step) for step in steps] == before:
+        note_end(*steps[-1], before[-1], seconds, following)
+    elif not silence.is_quiet():
+        following = following or next_command(*steps[-1], outs[-1])
+        names = [str(out.absolute().relative_to(root)) for out in outs]
+        what = ", ".join(names) if len(names) <= _MAX_NAMED else f"{len(names)} outputs"
+        shown = root.relative_to(Path.cwd()) if root.is_relative_to(Path.cwd()) else root
+        then = f"; next: {following}" if following else ""
+        _lines.append(f"xling {name}: made {shown} ({what}) in {duration(seconds)}{then}")
 
 
 _lines: list[str] = []
@@ -94,7 +122,7 @@ def tell_end() -> None:
 def next_command(stage: str, cfg: Any, out: Path | None) -> str:
     """Return the command that most people run after a stage, with the names of this run in it; "" for none."""
     values = {name: quote(str(getattr(cfg, name, ""))) for name in ("lang", "checkpoint", "pair")}
-    values["out"] = quote(str(out))
+    values |= {"out": quote(str(out)), "langs": values["pair"].replace("-", ",")}
     if stage == "toyworld":
         values["lang"] = cfg.langs[-1]
     elif stage == "corpus mono":
