@@ -103,7 +103,7 @@ def write_published(
         "format": kind,
         **facts,
         "vocab_digest": vocab_digest(vocab_dir),
-        "weights": {k: v.detach().float().cpu() for k, v in weights.items()},
+        "weights": {k: (v.float() if v.is_floating_point() else v).detach().cpu() for k, v in weights.items()},
     }
     torch.save(state, path)
 
@@ -245,10 +245,10 @@ def _load(
     vocab_size = state["weights"]["encoder.tokens.weight"].shape[0]
     model = model_class(shape, vocab_size, len(state["langs"]) if shape.lang_embeddings else 0)  # type: ignore[arg-type]
     if random_init:  # how pieces are spelled is not learned
-        spelling = {k: v for k, v in state["weights"].items() if k == "encoder.tokens.bytes"}
-        model.load_state_dict(spelling, strict=False)
+        model.load_state_dict({k: state["weights"][k] for k in spelling_of(model)}, strict=False)
         return model, state["langs"]
-    if kind == ENCODER and (frozen := parts.frozen_encoders(SimpleNamespace(**state["shape"]))):
+    frozen = parts.frozen_encoders(SimpleNamespace(**state["shape"]))
+    if kind == ENCODER and state["format"] == SEQ2SEQ and frozen:
         raise UserError(
             f"{path} reads a frozen encoder ({', '.join(f'model.{n}={folder}' for n, folder in frozen.items())})",
             "translation with it: xling translate, xling eval of texts to write",
@@ -261,6 +261,11 @@ def _load(
         f"missing {missing}, unexpected {unexpected}"
     )
     return model, state["langs"]
+
+
+def spelling_of(model: EncoderModel) -> list[str]:
+    """Return the names of what a model keeps of its vocabulary's spelling, which is not learned."""
+    return [f"encoder.tokens.{name}" for name, _ in model.encoder.tokens.named_buffers()]
 
 
 def start_from(
@@ -312,7 +317,7 @@ def start_from(
                 theirs[name] = (
                     ours[name].clone().index_copy_(0, rows[0], theirs[name][rows[1]].to(ours[name].dtype))
                 )
-    excluded = {*BY_TOKEN} if leave_embeddings else set()
+    excluded = {*spelling_of(model), *(BY_TOKEN if leave_embeddings else ())}
     for name in sorted(theirs.keys() - excluded):
         if name not in ours or ours[name].shape != theirs[name].shape:
             raise UserError(
