@@ -1,6 +1,6 @@
-"""States of a frozen encoder as word vectors of a decoder's source, or features of words in an encoder.
+"""States of a frozen encoder as word vectors of a decoder's source, or words of an encoder mixed by their features.
 
-Sources: frozen states: Edunov et al. 2019, see `xling.models.network.frozen`; features of words:
+Sources: frozen states: Edunov et al. 2019, see `xling.models.network.frozen`; words mixed by features:
 `xling.models.network.word_features`.
 """
 
@@ -14,8 +14,8 @@ from xling.models.parts import PARTS, Part
 
 @PARTS.register("features")
 class Features(Part):
-    """folder of an encoder, empty for none. With a decoder, its states are the word vectors of the source; without, a
-    static encoder, whose vectors of words are added to those of their pieces."""
+    """folder of an encoder, empty for none. With a decoder, its states are the word vectors of the source; without, it is
+    a static encoder, by which each word is mixed from the known words that are nearest to it."""
 
     setting = setting("", own=True)
     is_frozen = True
