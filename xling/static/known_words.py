@@ -52,10 +52,11 @@ class KnownWords:
 
         Returns:
             ids of pieces, int64 (num_words, neighbours); their shares, which sum to 1; the word of each token, -1
-            for symbols and in scripts without spaces, whose words the pieces do not show.
+            for symbols, signs and numbers, and in scripts without spaces, whose words the pieces do not show.
         """
         words, word_of = self._words.find(ids)
-        number_of = {w: n for n, w in enumerate(dict.fromkeys(w for w in words if w and not is_unspaced(w)))}
+        mixed = dict.fromkeys(w for w in words if w[:1].isalpha() and not is_unspaced(w))
+        number_of = {word: number for number, word in enumerate(mixed)}
         numbers = np.array([*(number_of.get(word, -1) for word in words), -1])
         if len(self._found) > MAX_WORDS:
             self._found.clear()
