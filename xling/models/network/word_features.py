@@ -15,7 +15,6 @@ from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -24,15 +23,13 @@ from xling.array_types import Float, Int, UInt8
 from xling.core.commands.stage_type import load
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.static.known_words import FIRST_PIECE, KnownWords
+from xling.static.known_words import FIRST_PIECE, KnownWords, mix_words
 from xling.text.normalize import WORD_START
 from xling.text.tokenizers.wordpiece import CONTINUATION, marked
 
 NAME_BYTES = 48
 """Bytes of a piece that are kept; what a longer piece has beyond them is not read."""
 DIGEST_BYTES = 32
-SHARE = 0.5
-"""Share of the mix in what is read; .4 and .6 find fewer translations before training (PUD, six languages)."""
 
 
 class WordFeatures(nn.Module):
@@ -89,11 +86,7 @@ class WordFeatures(nn.Module):
     def forward(self, ids: Int[Tensor, " tokens"]) -> Float[Tensor, "tokens dim"]:
         """Look up the pieces and mix each with the known words that are nearest to its word."""
         rows = F.embedding(ids, self.weight, self.padding_idx)
-        pieces, shares, word_of = self._known_words.find(ids.cpu().numpy())
-        in_words = torch.from_numpy(np.flatnonzero(word_of >= 0)).to(ids.device)
-        mixes = (F.embedding(pieces.to(ids.device), self.weight) * shares.to(rows)[..., None]).sum(1)
-        of_word = torch.from_numpy(word_of[word_of >= 0]).to(ids.device)
-        return rows.index_add(0, in_words, SHARE * (mixes[of_word] - rows[in_words]))
+        return mix_words(self._known_words, ids, rows, self.weight)
 
     @cached_property
     def _known_words(self) -> KnownWords:
