@@ -14,20 +14,6 @@ from xling.static import word_links
 from xling.static.word_links import WordLinks
 
 
-def test_words_begin_at_marks_at_signs_and_at_pieces_of_scripts_without_spaces() -> None:
-    names = ["<s>", "<pad>", "</s>", "<unk>", "▁The", "▁house", "s", ",", "▁", "那是", "一", "'", "t"]
-    reader = teach.Reader(names, Path("nowhere"))
-    words, word_of = reader.words(np.array([0, 4, 5, 6, 7, 8, 9, 10, 4, 11, 12, 2]))
-    assert words == ["The", "houses", ",", "", "那是", "一", "The", "'", "t"]
-    assert word_of.tolist() == [-1, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, -1]
-
-
-def test_vowel_signs_stand_inside_words() -> None:
-    reader = teach.Reader(["<s>", "<pad>", "</s>", "<unk>", "▁सरका", "र", "▁क", "ि", "या"], Path("nowhere"))
-    words, _ = reader.words(np.array([0, 4, 5, 6, 7, 8, 2]))
-    assert words == ["सरकार", "किया"]
-
-
 def test_the_teacher_reads_the_words_in_its_own_pieces_and_is_cut_at_its_length() -> None:
     class Letters:
         def encode(self, words: list[str]) -> list[list[int]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from xling.core import languages
@@ -38,7 +39,14 @@ def check_trim(cfg: TrimConfig) -> list[Path]:
         formats = (
             [model_folder.TASK] if (cfg.checkpoint / model_folder.TASK_FILE).is_file() else model_folder.OURS
         )
-        if name := parts.without_pieces(model_folder.check_model(cfg.checkpoint, *formats).get("shape", {})):
+        shape = model_folder.check_model(cfg.checkpoint, *formats).get("shape", {})
+        if frozen := parts.frozen_encoders(SimpleNamespace(**shape)):
+            raise UserError(
+                f"{cfg.checkpoint} has {', '.join(f'model.{name}={folder}' for name, folder in frozen.items())}",
+                "a model that reads no other encoder",
+                "use the model as it is",
+            )
+        if name := parts.without_pieces(shape):
             raise UserError(
                 f"{cfg.checkpoint} has model.{name}",
                 "a model with a vector for each piece",

@@ -26,6 +26,7 @@ from xling.hub import (
     card,
     checks,
     configs,
+    features_export,
     layouts,
     mbart,
     modernbert,
@@ -47,7 +48,7 @@ from xling.text import vocab
 from xling.transfer import tune
 
 WEIGHTS_FILE = "model.safetensors"
-SENTENCE_VECTOR_CLASSES = ("XLMRobertaForMaskedLM", "ModernBertForMaskedLM")
+SENTENCE_VECTOR_CLASSES = ("XLMRobertaForMaskedLM", "ModernBertForMaskedLM", "FeaturesForMaskedLM")
 _HEAD_NAMES = {
     "XLMRobertaForSequenceClassification": {"dense": "classifier.dense", "classifier": "classifier.out_proj"},
     "XLMRobertaForTokenClassification": {"classifier": "classifier"},
@@ -121,12 +122,16 @@ def make_converter(
     else:
         convert = _to_modernbert if unsupported_parts.is_modernbert(model.shape) else _to_xlmr
         settings, weights = convert(model)
+        if model.shape.features:
+            features_export.add_features(model.shape, model.state, settings, weights)
     if (num_pieces := fast_tokenizer.get_vocab_size()) != settings["vocab_size"]:
         raise UserError(
             f"{cfg.checkpoint} has {settings['vocab_size']} embeddings and a vocabulary of {num_pieces}",
             "a model with one row for each piece",
         )
     example = usage(settings["architectures"][0]) if usage else ""
+    if carries_code := settings.get("model_type") == features_export.MODEL_TYPE:
+        example = example or features_export.USAGE
 
     def write(out: Path) -> dict[str, Any]:
         extra_specials = model.symbols.names() if model.symbols else ()
@@ -134,6 +139,8 @@ def make_converter(
         if model.symbols is not None:
             assert isinstance(model.shape, Seq2SeqConfig)
             configs.write_json(out / "generation_config.json", _generation_config(model.shape, model.symbols))
+        if carries_code:
+            features_export.write_code(out)
         if settings["architectures"][0] in SENTENCE_VECTOR_CLASSES:
             names = [str(fast_tokenizer.id_to_token(number)) for number in range(settings["vocab_size"])]
             sentence.write_sentence_modules(

@@ -19,7 +19,7 @@ from xling.array_types import Float, Int
 from xling.core.commands import extras
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.hub import export
+from xling.hub import export, features_export
 from xling.hub.settings import ExportConfig
 
 ONNX_FOLDER, GRAPH_FILE = "onnx", "model.onnx"
@@ -89,6 +89,12 @@ def output_names(name: str) -> tuple[str, ...]:
     Raises:
         UserError: it is not an encoder of single texts or pairs.
     """
+    if name.startswith(features_export.PREFIX):
+        raise UserError(
+            "export onnx of a model with model.features",
+            "a model without them: no graph looks up words",
+            "export hf it; programs load its code with trust_remote_code=True",
+        )
     matching = [outputs for end, outputs in OUTPUTS_OF_CLASS.items() if name.endswith(end)]
     if not matching:
         raise UserError(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from importlib import resources
 from pathlib import Path
@@ -91,18 +92,23 @@ def write_export(cfg: ExportConfig, out: Path) -> dict[str, Any]:
         out / "modules.json",
         [{"idx": 0, "name": "0", "path": "", "type": f"{MODULE_NAME}.{SENTENCES_CLASS}"}],
     )
-    for name in COPIED_FILES:
+    copy_code(out, COPIED_FILES)
+    text = card.compose_card(cfg.checkpoint, _describe_shape(settings), _USAGE, _LIMITATIONS, cfg.scores)
+    (out / "README.md").write_text(text, encoding="utf-8")
+    return {"class": MODEL_CLASS, "parameters": encoder.table.numel()}
+
+
+def copy_code(out: Path, names: Sequence[str]) -> None:
+    """Copy modules of xling into an export, the one with the classes first, and `xling.text.words.han` with its table."""
+    for name in names:
         code = resources.files("xling").joinpath(name).read_text(encoding="utf-8")
-        note = _COPIED_NOTE if name == COPIED_FILES[0] else ""
+        note = _COPIED_NOTE if name == names[0] else ""
         (out / Path(name).name).write_text(to_portable_code(code) + note, encoding="utf-8")
     characters = repr("".join(map(chr, han.simplified_table())))
     simplified = repr("".join(han.simplified_table().values()))
     (out / "han.py").write_text(
         _origin_comment() + _HAN_TEMPLATE.format(old=characters, new=simplified), encoding="utf-8"
     )
-    text = card.compose_card(cfg.checkpoint, _describe_shape(settings), _USAGE, _LIMITATIONS, cfg.scores)
-    (out / "README.md").write_text(text, encoding="utf-8")
-    return {"class": MODEL_CLASS, "parameters": encoder.table.numel()}
 
 
 def import_static(cfg: ImportConfig, model: source.ModelSource) -> manifest.Manifest:

@@ -159,7 +159,11 @@ def unsupported_settings(
         f"model.{name}={str(getattr(shape, name)).lower()}"
         for name in names(own=False)
         if name not in expressible and getattr(shape, name, defaults[name]) != defaults[name]
-    ] + [f"model.{name}={folder}" for name, folder in parts.frozen_encoders(shape).items()]
+    ] + [
+        f"model.{name}={folder}"
+        for name, folder in parts.frozen_encoders(shape).items()
+        if name not in expressible
+    ]
 
 
 def _unsupported_by_xlmr(shape: Any) -> list[str]:
@@ -171,7 +175,8 @@ def _unsupported_by_xlmr(shape: Any) -> list[str]:
             shape.lang_adapter or shape.task_adapter or shape.invertible
         ),
     }
-    return [name for name, there in is_present.items() if there] + unsupported_settings(shape)
+    expressible = COMMON_SETTINGS | {"features"}
+    return [name for name, there in is_present.items() if there] + unsupported_settings(shape, expressible)
 
 
 def _unsupported_by_bart(shape: Any) -> list[str]:

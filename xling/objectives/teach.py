@@ -16,10 +16,8 @@ the start.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +26,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from xling.array_types import Bool, Float, Int
+from xling.array_types import Float, Int
 from xling.core import languages
 from xling.data.packing import Example, pack, sequence
 from xling.models.files import model_weights
@@ -41,9 +39,8 @@ from xling.objectives.xlco import OVERHEAD, pooled
 from xling.static.word_links import WordLinks
 from xling.text import vocab
 from xling.text.tokenizers.wordpiece import marked
-from xling.text.words.features import is_unspaced
+from xling.text.words.of_pieces import PieceWords
 
-WORD_START = "\u2581"
 SIDES = {"both": ("src", "tgt"), "target": ("tgt",)}
 MAX_SPELT = 200_000
 """Words whose pieces are kept in memory; all are forgotten when there are more."""
@@ -69,35 +66,10 @@ class Reader:
     def _longest(self) -> int:
         return model_weights.max_positions(self._teacher)
 
-    def words(self, tokens: Int[np.ndarray, " length"]) -> tuple[list[str], Int[np.ndarray, " length"]]:
-        """Return the words of a sentence and for each token its word, -1 for symbols.
-
-        A word begins at a piece with the mark, at a sign, and at every piece of a script without spaces.
-        """
-        of_pieces = np.flatnonzero(tokens >= FIRST_PIECE)
-        pieces = tokens[of_pieces]
-        begins, goes_on = self._borders
-        starts = begins[pieces]
-        starts[1:] |= ~goes_on[pieces[:-1]]
-        starts[:1] = True
-        word_of = np.full(len(tokens), -1)
-        word_of[of_pieces] = np.cumsum(starts) - 1
-        plain = [self._plain[piece] for piece in pieces.tolist()]
-        cuts = [*np.flatnonzero(starts).tolist(), len(plain)]
-        return ["".join(plain[first:last]) for first, last in pairwise(cuts)], word_of
-
     @cached_property
-    def _plain(self) -> list[str]:
-        return [name.replace(WORD_START, "") for name in self._names]
-
-    @cached_property
-    def _borders(self) -> tuple[Bool[np.ndarray, " pieces"], Bool[np.ndarray, " pieces"]]:
-        """For each piece: whether a word begins at it, and whether a word that it ends can go on."""
-        alone = [not _is_of_word(plain[:1]) or is_unspaced(plain) for plain in self._plain]
-        begins = [name.startswith(WORD_START) for name in self._names]
-        return np.array(alone) | np.array(begins), np.array(
-            [_is_of_word(plain[-1:]) for plain in self._plain]
-        )
+    def words(self) -> PieceWords:
+        """Words of the student's pieces."""
+        return PieceWords(self._names, FIRST_PIECE)
 
     def teacher_tokens(
         self, words: Sequence[str]
@@ -143,7 +115,7 @@ class TeachDataset(PairDataset):
     def example(self, pair: Pair, generator: np.random.Generator) -> Example:
         """Return the tokens of both sides and of the teacher, the words of each, and the links between them."""
         sides = [np.concatenate([[BOS], side]) for side in (pair.src, pair.tgt)]
-        (src_words, src_of), (tgt_words, tgt_of) = map(self._reader.words, sides)
+        (src_words, src_of), (tgt_words, tgt_of) = map(self._reader.words.find, sides)
         teacher, teacher_of = self._reader.teacher_tokens(src_words)
         known = np.zeros(len(src_words), bool)
         known[teacher_of[teacher_of >= 0]] = True
@@ -195,11 +167,6 @@ class TeachDataset(PairDataset):
             "ntokens": student["ntokens"],
             "nsentences": len(samples),
         }
-
-
-def _is_of_word(letter: str) -> bool:
-    """Return whether a character stands inside words: a letter, a digit, or a mark such as a vowel sign."""
-    return letter.isalnum() or (letter != "" and unicodedata.category(letter).startswith("M"))
 
 
 def _sequence(

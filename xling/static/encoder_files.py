@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -81,17 +83,9 @@ def load_encoder(folder: Path, random_init: bool = False) -> StaticEncoder:
     Raises:
         UserError: a file is missing or damaged.
     """
-    path = folder / WEIGHTS_FILE
-    try:
-        settings = {"features": 1} | json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
-        if settings["features"] not in READABLE_VERSIONS:
-            raise UserError(
-                f"{folder} uses version {settings['features']} of the word features",
-                f"version {' or '.join(map(str, READABLE_VERSIONS))}",
-                "run xling corpus nway and xling pretrain static again",
-            )
-        cfg = from_dict(StaticConfig, settings)
-        tensors = load_file(path)
+    cfg = read_shape(folder)
+    with _damage_reported(folder):
+        tensors = load_file(folder / WEIGHTS_FILE)
         if not torch.isfinite(tensors["table"].float()).all():
             raise ValueError("its table has values that are not finite (NaN or infinite)")
         share = dict(zip(tensors["frequent"].tolist(), tensors["share"].tolist(), strict=True))
@@ -99,6 +93,25 @@ def load_encoder(folder: Path, random_init: bool = False) -> StaticEncoder:
             return random_encoder(cfg, share)
         table = tensors["table"].float() * tensors.get("scale", torch.ones(1))[:, None]
         return StaticEncoder(cfg, table, share, tensors.get("weight_direction"))
+
+
+def read_shape(folder: Path) -> StaticConfig:
+    """Read the shape of a model; raises UserError as `load_encoder`."""
+    with _damage_reported(folder):
+        settings = {"features": 1} | json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
+        if settings["features"] not in READABLE_VERSIONS:
+            raise UserError(
+                f"{folder} uses version {settings['features']} of the word features",
+                f"version {' or '.join(map(str, READABLE_VERSIONS))}",
+                "run xling corpus nway and xling pretrain static again",
+            )
+        return from_dict(StaticConfig, settings)
+
+
+@contextmanager
+def _damage_reported(folder: Path) -> Iterator[None]:
+    try:
+        yield
     except (OSError, ValueError, KeyError, TypeError, AssertionError, SafetensorError) as error:
         raise UserError(
             f"{folder} is not a static encoder: {type(error).__name__} {error}",

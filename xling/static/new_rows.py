@@ -105,22 +105,29 @@ def start_rows(
     return counts
 
 
-def keep_rows(table: torch.nn.Parameter, data: Path, old: Path) -> int:
-    """Give no gradient to the rows of symbols and of ASCII pieces that another vocabulary has too; return how many.
+def rows_to_keep(data: Path, old: Path) -> list[int]:
+    """Return the rows of symbols and of ASCII pieces that another vocabulary has too.
 
     Raises:
         UserError: a vocabulary is missing or damaged, or none of its ASCII pieces is in ``data``.
     """
     new, theirs = Vocabulary.read(data), Vocabulary.read(old)
     known = set(theirs.names)
-    is_kept = [name in known and name.replace(WORD_START, "").isascii() for name in new.names]
-    if not any(is_kept):
+    kept = [
+        row
+        for row, name in enumerate(new.names, FIRST_PIECE_ID)
+        if name in known and name.replace(WORD_START, "").isascii()
+    ]
+    if not kept:
         raise UserError(f"freeze_pieces={old} has no ASCII piece of {data}", "a vocabulary with pieces of it")
+    return [*range(FIRST_PIECE_ID), *kept]
+
+
+def keep_rows(table: torch.nn.Parameter, rows: Sequence[int]) -> None:
+    """Give no gradient to rows of a table."""
     learns = torch.ones(len(table), 1)
-    learns[:FIRST_PIECE_ID] = 0
-    learns[FIRST_PIECE_ID : FIRST_PIECE_ID + len(is_kept), 0] -= torch.tensor(is_kept, dtype=torch.float32)
+    learns[torch.tensor(rows)] = 0
     table.register_hook(lambda grad: grad * learns.to(grad))
-    return sum(is_kept)
 
 
 def _equal_pieces(new: Vocabulary, old: Vocabulary) -> dict[int, int]:

@@ -84,7 +84,10 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
         if cfg.freeze == "body" and cfg.init and not leaves_embeddings(cfg):
             freeze(model, "embeddings")
     if cfg.freeze_pieces:
-        new_rows.keep_rows(model.encoder.tokens.weight, Path(cfg.data), Path(cfg.freeze_pieces))
+        kept = new_rows.rows_to_keep(Path(cfg.data), Path(cfg.freeze_pieces))
+        new_rows.keep_rows(model.encoder.tokens.weight, kept)
+        if know := getattr(model.encoder.tokens, "know", None):  # see `parts.Part`
+            know(kept)
     if cfg.train.sharding != "none":
         check_sharding(cfg)
         if processes.size() > 1:

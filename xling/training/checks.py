@@ -85,6 +85,10 @@ def _check_phase(cfg: PretrainConfig) -> tuple[list[str], bool]:
         settings.check_data(langs)
         settings.check_model(langs, cfg.model)
     for name, folder in parts.frozen_encoders(cfg.model).items():
+        if not with_decoder:
+            if not (Path(folder) / inputs.STATIC_FILE).is_file():
+                raise UserError(f"model.{name}={folder}", "an output of xling pretrain static")
+            continue
         model_folder.check_model(Path(folder), model_folder.ENCODER)
         model_folder.check_vocabulary(vocab.vocab_digest(Path(folder)), data, Path(folder))
         if cfg.train.sharding != "none":

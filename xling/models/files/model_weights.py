@@ -103,7 +103,7 @@ def write_published(
         "format": kind,
         **facts,
         "vocab_digest": vocab_digest(vocab_dir),
-        "weights": {k: v.detach().float().cpu() for k, v in weights.items()},
+        "weights": {k: (v.float() if v.is_floating_point() else v).detach().cpu() for k, v in weights.items()},
     }
     torch.save(state, path)
 
@@ -239,21 +239,21 @@ def _load(
     path = directory / "model.pt"
     kind = SEQ2SEQ if issubclass(model_class, Seq2SeqModel) else ENCODER
     state = published or read_published(path, *([SEQ2SEQ] if kind == SEQ2SEQ else SHAPES))
+    frozen = parts.frozen_encoders(SimpleNamespace(**state["shape"]))
+    if kind == ENCODER and state["format"] == SEQ2SEQ and frozen:
+        raise UserError(
+            f"{path} reads a frozen encoder ({', '.join(f'model.{n}={folder}' for n, folder in frozen.items())})",
+            "translation with it: xling translate, xling eval of texts to write",
+            "give the frozen encoder or another model for vectors, labels and further encoders",
+        )
     names = SHAPES[kind].__dataclass_fields__
     settings = {k: str(v) for k, v in state["shape"].items() if k in names} | {"dropout": str(dropout)}
     shape = from_dict(SHAPES[kind], settings, str(path))
     vocab_size = state["weights"]["encoder.tokens.weight"].shape[0]
     model = model_class(shape, vocab_size, len(state["langs"]) if shape.lang_embeddings else 0)  # type: ignore[arg-type]
     if random_init:  # how pieces are spelled is not learned
-        spelling = {k: v for k, v in state["weights"].items() if k == "encoder.tokens.bytes"}
-        model.load_state_dict(spelling, strict=False)
+        model.load_state_dict({k: state["weights"][k] for k in spelling_of(model)}, strict=False)
         return model, state["langs"]
-    if kind == ENCODER and (frozen := parts.frozen_encoders(SimpleNamespace(**state["shape"]))):
-        raise UserError(
-            f"{path} reads a frozen encoder ({', '.join(f'model.{n}={folder}' for n, folder in frozen.items())})",
-            "translation with it: xling translate, xling eval of texts to write",
-            "give the frozen encoder or another model for vectors, labels and further encoders",
-        )
     weights = {k: v for k, v in state["weights"].items() if kind == SEQ2SEQ or not k.startswith("decoder.")}
     missing, unexpected = model.load_state_dict(weights, strict=False)
     fresh = {name for name in missing if name.startswith("lm_head.")} if is_fine_tuned(directory) else set()
@@ -261,6 +261,11 @@ def _load(
         f"missing {missing}, unexpected {unexpected}"
     )
     return model, state["langs"]
+
+
+def spelling_of(model: EncoderModel) -> list[str]:
+    """Return the names of what a model keeps of its vocabulary's spelling, which is not learned."""
+    return [f"encoder.tokens.{name}" for name, _ in model.encoder.tokens.named_buffers()]
 
 
 def start_from(
@@ -312,7 +317,13 @@ def start_from(
                 theirs[name] = (
                     ours[name].clone().index_copy_(0, rows[0], theirs[name][rows[1]].to(ours[name].dtype))
                 )
-    excluded = {*BY_TOKEN} if leave_embeddings else set()
+    digest, spelled = "encoder.tokens.digest", {*spelling_of(model)}
+    if digest in ours and digest in theirs and not ours[digest].equal(theirs[digest]):
+        raise UserError(
+            f"init={directory} learned from the features of another static encoder than {model.cfg.features}",
+            "the folder that its own model.features names",
+        )
+    excluded = {*spelled, *BY_TOKEN} if leave_embeddings else spelled - {"encoder.tokens.is_known"}
     for name in sorted(theirs.keys() - excluded):
         if name not in ours or ours[name].shape != theirs[name].shape:
             raise UserError(

@@ -21,7 +21,8 @@ class Part:
     Attributes:
         setting: made by `xling.models.model_setting.setting`; its default adds nothing.
         has_pieces: whether every piece keeps a vector of its own at the input. If not, `xling trim` has nothing to
-            take off. A module in place of the embeddings may have ``spell(symbols)``, which is given the dictionary.
+            take off. A module in place of the embeddings may have ``spell(symbols)``, which is given the dictionary,
+            and ``know(rows)``, which is given the rows that ``freeze_pieces`` keeps.
         is_frozen: whether the value is the folder of a frozen encoder that the model reads.
     """
 

@@ -1,23 +1,31 @@
-"""States of a frozen encoder as word vectors of the source.
+"""States of a frozen encoder as word vectors of a decoder's source, or words of an encoder mixed by their features.
 
-Source: Edunov et al. 2019, see `xling.models.network.frozen`.
+Sources: frozen states: Edunov et al. 2019, see `xling.models.network.frozen`; words mixed by features:
+`xling.models.network.word_features`.
 """
 
+from pathlib import Path
 from typing import Any, ClassVar
 
 from xling.core.commands.stage_type import load
-from xling.models.model_setting import DECODER, setting
+from xling.models.model_setting import setting
 from xling.models.parts import PARTS, Part
 
 
 @PARTS.register("features")
 class Features(Part):
-    """folder of a frozen encoder whose states are the word vectors of a source; empty for none."""
+    """folder of an encoder, empty for none. With a decoder, its states are the word vectors of the source; without, it is
+    a static encoder, by which each word is mixed from the known words that are nearest to it."""
 
-    setting = setting("", only=DECODER, own=True)
+    setting = setting("", own=True)
     is_frozen = True
     name: ClassVar[str] = "features"
     read: ClassVar[str] = "xling.models.network.frozen:read_features"
+
+    def attach(self, side: Any, value: str) -> None:
+        """Add the features to the embeddings of an encoder without a decoder."""
+        if not hasattr(side.cfg, "decoder_layers"):
+            side.tokens = load("xling.models.network.word_features:WordFeatures")(side.tokens, Path(value))
 
     def connect(self, model: Any, value: str) -> None:
         """Load the frozen encoder and connect it with the layers."""
