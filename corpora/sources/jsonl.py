@@ -28,7 +28,7 @@ class Jsonl(LocalFiles):
     """JSON lines; the text is in the named field, or in the first of several in use, such as ``text``."""
 
     endings = (".jsonl", ".json")
-    has_fields = True
+    has_fields = has_rows = True
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a line."""

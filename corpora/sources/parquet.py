@@ -15,7 +15,7 @@ class Parquet(LocalFiles):
     """Rows of Parquet files, read in batches; the fields are those of `xling.corpora.sources.jsonl`."""
 
     endings = (".parquet",)
-    has_fields = True
+    has_fields = has_rows = True
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a row."""

@@ -18,7 +18,7 @@ from xling.corpora.sources.webpage import REASONS
 from xling.corpora.sources.wet import LICENCE, target_uri
 from xling.text.document import UNPACKED, Document, Ledger
 from xling.text.files.compressed import read_chunks
-from xling.text.files.encodings import unmarked_utf
+from xling.text.files.encodings import kind_of, unmarked_utf
 
 _HTML_TYPES = ("text/html", "application/xhtml+xml")
 _HEAD_BYTES = 1 << 14
@@ -73,6 +73,8 @@ class Warc(LocalFiles):
             return "", "damaged HTTP body"
         if len(page) > MAX_PAGE_BYTES:
             return "", "page over 16 MiB"
+        if kind_of(page):
+            return "", "not HTML"
         return page_text(html_text(page, parameters, ledger), self.context, ledger)
 
 

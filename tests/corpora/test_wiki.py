@@ -389,11 +389,19 @@ def test_formulas_that_are_missing_from_a_sentence_are_counted() -> None:
 @pytest.mark.parametrize(
     ("lang", "text", "shown"),
     [
-        ("en", "{{convert|5|C|F}}, {{convert|1.5|e6km2}}, {{cvt|3|e5m3}}", "5 °C, 1.5 million km², 3 × 10^5 m³"),
+        (
+            "en",
+            "{{convert|5|C|F}}, {{convert|1.5|e6km2}}, {{cvt|3|e5m3}}",
+            "5 °C, 1.5 million km², 3 × 10^5 m³",
+        ),
         ("en", "{{val|5|2}}, {{val|10|-|20|u=m}}, {{val|10|s}}", "5 ± 2, 10–20 m, 10 s"),
         ("it", "{{M|5|k|m}}, {{M|5||km}}, {{secolo|XIX}}", "5 km, 5 km, XIX secolo"),
         ("fr", "XIX{{e}} siècle, 5{{e|6}}", "XIXe siècle, 5 × 10^6"),
-        ("en", "{{OldStyleDate|16 August|1700|5 August}}, {{d.|1990}}, {{CO2}}", "16 August 1700, d. 1990, CO₂"),
+        (
+            "en",
+            "{{OldStyleDate|16 August|1700|5 August}}, {{d.|1990}}, {{CO2}}",
+            "16 August 1700, d. 1990, CO₂",
+        ),
         ("ko", "{{한자|漢字}}, {{색|red|빨강}}, {{단위 변환|5|km}}", "漢字, 빨강, 5 km"),
     ],
 )
