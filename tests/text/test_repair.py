@@ -116,15 +116,10 @@ def test_latin_9_is_told_from_windows_1252_by_control_codes(text: str) -> None:
 
 
 @pytest.mark.parametrize("codec", ["gbk", "cp932", "cp874"])
-@pytest.mark.parametrize(
-    "text", ["Der Rat heißt die Bürger für Samstag willkommen.", "A városi tanács hétfő este ülésezett"]
-)
-def test_latin_letters_that_were_read_in_an_eastern_code_page(codec: str, text: str) -> None:
-    damaged = text.encode().decode(codec, "surrogateescape")
-    if any(char > "\udc7f" and char < "\ue000" for char in damaged):
-        pytest.skip("a program would have lost bytes here")
-    assert damaged != text
-    assert repair.decode_entities(damaged) == text
+def test_latin_letters_that_were_read_in_an_eastern_code_page(codec: str) -> None:
+    text = "A házban hét férfi ült és várt."
+    damaged = text.encode().decode(codec)
+    assert repair.decode_entities(damaged) == text != damaged
     assert pl.Series([damaged]).str.contains(repair.DAMAGE_PATTERN).all()
 
 
