@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xling.corpora.sources import wikitext
+from xling.corpora.sources import wiki, wikitext
 from xling.corpora.sources.source import Context, open_source
 from xling.corpora.sources.wikitemplates import Page
 from xling.corpora.sources.wikitext import NamespaceNames, clean
@@ -407,3 +407,21 @@ def test_formulas_that_are_missing_from_a_sentence_are_counted() -> None:
 )
 def test_units_and_names_of_other_wikis(lang: str, text: str, shown: str) -> None:
     assert clean(text, page=Page(lang)) == shown
+
+
+def test_the_last_revision_of_a_page_is_read(tmp_path: Path) -> None:
+    revisions = "".join(
+        f"<revision><id>{i}</id><timestamp>20{i}0-01-01T00:00:00Z</timestamp><text>{text}</text></revision>"
+        for i, text in enumerate(("Mji mdogo.", "Mji mkubwa."), 1)
+    )
+    path = tmp_path / "new.xml"  # which is also the code of a language
+    site = "<siteinfo><base>https://fr.wikipedia.org/wiki/Accueil</base></siteinfo>"
+    path.write_text(
+        f"<mediawiki>{site}<page><title>A</title><ns>0</ns><id>1</id>{revisions}</page></mediawiki>",
+        encoding="utf-8",
+    )
+    ledger, source = Ledger(), open_source(f"wiki:{path}", Context("sw"))
+    (doc,) = [doc for shard in source.shards() for doc in source.read(shard, ledger)]
+    assert (doc.text, doc.date) == ("Mji mkubwa.", "2020-01-01T00:00:00Z")
+    assert "declared_lang" not in doc.meta
+    assert ledger.notes[wiki.OLDER_NOTE] == 1
