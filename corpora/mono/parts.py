@@ -19,15 +19,7 @@ from xling.corpora.card.counters import SourceCounters
 from xling.corpora.card.ledgers import RejectLog
 from xling.corpora.common.shards import SCHEMA, TableWriter, read_documents, source_uris, to_row
 from xling.corpora.mono.build import Build
-from xling.corpora.sources.source import (
-    MAX_DOC_CHARS,
-    SOURCES,
-    Context,
-    Shard,
-    cut_long,
-    lone_rows,
-    open_source,
-)
+from xling.corpora.sources.source import MAX_DOC_CHARS, SOURCES, Context, Shard, cut_long, open_source
 from xling.corpora.sources.source import REASONS as READ_REASONS
 from xling.corpora.sources.source import STAGE as READ
 from xling.corpora.stages import STREAMING, Stage
@@ -293,8 +285,7 @@ def documents(build: Build, index: int, log: RejectLog) -> Iterator[Document]:
     for shard in build.plan.parts[index]:
         limit, source = build.cfg.max_docs or None, open_source(shard.source, build.context)
         with closing(source.read(shard, log)) as docs:  # type: ignore[type-var]
-            wanted = itertools.islice(docs, limit)
-            for whole in lone_rows(wanted, log) if source.has_rows else wanted:
+            for whole in source.with_forms(itertools.islice(docs, limit), log):
                 max_chars = min(MAX_DOC_CHARS, build.cfg.max_chars) if source.cuts_long else len(whole.text)
                 for doc in cut_long(whole, max_chars, log):
                     log.counters.sources.setdefault(doc.source, SourceCounters()).add(doc)

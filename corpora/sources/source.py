@@ -184,6 +184,20 @@ class Source:
         """Yield the documents of ``shard``; every record is counted, read or dropped with a reason."""
         raise NotImplementedError(f"{type(self).__name__} has no read")
 
+    def with_forms(self, docs: Iterator[Document], ledger: Ledger) -> Iterator[Document]:
+        """Yield documents of `read`; rows of which the first are one sentence each, as in Common Voice, are `LONE`."""
+        first: list[Document] = []
+        num_chars = 0 if self.has_rows else _HEAD_CHARS
+        while len(first) < _HEAD_LINES and num_chars < _HEAD_CHARS and (doc := next(docs, None)):
+            first.append(doc)
+            num_chars += len(doc.text)
+        texts = [doc.text for doc in first if not doc.form]
+        is_list = not any("\n" in text for text in texts) and is_list_of_sentences(texts)
+        if is_list:
+            ledger.count_event(ROWS_NOTE)
+        for doc in chain(first, docs):
+            yield replace(doc, form=LONE) if is_list and not doc.form and "\n" not in doc.text else doc
+
 
 SOURCES: Registry[type[Source]] = Registry("source", "xling.corpora.sources", plugin="source")
 
@@ -382,21 +396,6 @@ def decode(data: bytes, ledger: Ledger) -> str:
     except UnicodeDecodeError:
         ledger.count_event("text with bytes that are not UTF-8")
         return data.decode("utf-8", "replace")
-
-
-def lone_rows(docs: Iterator[Document], ledger: Ledger) -> Iterator[Document]:
-    """Yield the documents of rows; where the first ones are one sentence each, as in Common Voice, all are `LONE`."""
-    first: list[Document] = []
-    num_chars = 0
-    while len(first) < _HEAD_LINES and num_chars < _HEAD_CHARS and (doc := next(docs, None)):
-        first.append(doc)
-        num_chars += len(doc.text)
-    texts = [doc.text for doc in first if not doc.form]
-    is_list = not any("\n" in text for text in texts) and is_list_of_sentences(texts)
-    if is_list:
-        ledger.count_event(ROWS_NOTE)
-    for doc in chain(first, docs):
-        yield replace(doc, form=LONE) if is_list and not doc.form and "\n" not in doc.text else doc
 
 
 def cut_long(doc: Document, max_chars: int, ledger: Ledger) -> list[Document]:

@@ -7,9 +7,13 @@ import polars as pl
 import pytest
 
 from xling import cli
+from xling.core import languages
+from xling.core.errors import UserError
+from xling.corpora.parallel.sources import SourceContext, open_sources
 from xling.corpora.sources.source import DIVIDED_NOTE, ROWS_NOTE, Context, open_source
 from xling.corpora.sources.text import LIST_NOTE, TABLE_NOTE
 from xling.text.document import Ledger
+from xling.text.tokenised import undo
 
 NAMES = [a + b for a in ("Juma", "Amina", "Musa", "Zuhura", "Baraka") for b in "abcdefghijkl"]
 SENTENCES = [
@@ -116,3 +120,26 @@ def test_times_and_numbers_before_texts_are_announced(tmp_path: Path, text: str)
 def test_sentences_that_begin_with_a_number_now_and_then_are_text(tmp_path: Path) -> None:
     text = "\n".join([*SENTENCES[:9], "3 Desemba ilikuwa siku ya mvua.", "12:30 saa ya chakula."])
     assert TABLE_NOTE not in read(tmp_path / "a.txt", "text", text)[1].notes
+
+
+@pytest.mark.parametrize("names", [("a.EN", "a.SW"), ("a.en.txt", "a.sw.txt"), ("a.en-US", "a.sw-KE")])
+def test_files_that_begin_as_a_stem_are_named(tmp_path: Path, names: tuple[str, str]) -> None:
+    for name in names:
+        (tmp_path / name).write_text("Mvua.\n", encoding="utf-8")
+    with pytest.raises(UserError, match="no file at") as refused:
+        open_sources([f"moses:{tmp_path}/a"], SourceContext(*languages.get_pair("en-sw")))
+    assert refused.value.fix.endswith(f"{tmp_path / names[0]}, {tmp_path / names[1]}")
+
+
+def test_numbered_lines_of_pairs_are_cut_by_their_column(tmp_path: Path) -> None:
+    for lang in ("en", "sw"):
+        rows = "".join(f"{i}\t{one}\n" for i, one in enumerate(SENTENCES))
+        (tmp_path / f"a.{lang}").write_text(rows, encoding="utf-8")
+    (source,) = open_sources([f"moses:{tmp_path}/a"], SourceContext(*languages.get_pair("en-sw")))
+    with pytest.raises(UserError, match="holds a table") as refused:
+        list(source.rows(Ledger()))
+    assert "cut -f2" in refused.value.fix
+
+
+def test_marks_of_aligned_hansards_are_undone() -> None:
+    assert undo("<s snum=0001> Mvua ilinyesha. </s>") == "Mvua ilinyesha."

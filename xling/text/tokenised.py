@@ -36,7 +36,7 @@ _TRAINING_MARK = re.compile(
     r"</?s>|<(?:mask|pad|unk|eos|bos|MASK|PAD|UNK|EOS|BOS|extra_id_\d+|(?:start|end)_of_turn)>|<\|[a-z_]+\|>"
     r"|\[(?:CLS|SEP|MASK|PAD|UNK|BOS|EOS|/?INST|[a-z]{2}_[A-Z]{2})\]| \|\|\| \d+-\d+| ~~~ "
     r"|^(?:__[a-z]{2,3}__ |<2[a-z]{2,3}> |>>[a-z]{2,3}(?:_[A-Z][a-z]{3})?<< ?|[a-z]{3}_[A-Z][a-z]{3} |[a-z]{2}_XX )"
-    r"|^(?:__label__\S+ )+"
+    r"|^(?:__label__\S+ )+|<s snum=\d+>"
     r"| [a-z]{2}_XX$",
     re.MULTILINE,
 )
