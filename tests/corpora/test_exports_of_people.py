@@ -10,6 +10,7 @@ from xling import cli
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.corpora.parallel.sources import SourceContext, open_sources
+from xling.corpora.sources.jsonl import LISTED_NOTE
 from xling.corpora.sources.source import DIVIDED_NOTE, ROWS_NOTE, Context, open_source
 from xling.corpora.sources.text import LIST_NOTE, TABLE_NOTE
 from xling.text.document import Ledger
@@ -143,3 +144,28 @@ def test_numbered_lines_of_pairs_are_cut_by_their_column(tmp_path: Path) -> None
 
 def test_marks_of_aligned_hansards_are_undone() -> None:
     assert undo("<s snum=0001> Mvua ilinyesha. </s>") == "Mvua ilinyesha."
+
+
+def test_tabs_that_a_program_has_written_into_json_are_read(tmp_path: Path) -> None:
+    data = '{"text": "Mvua\tilinyesha."}\n{"text": "Soko \x01 lilifungwa."}\n'
+    assert read(tmp_path / "a", "jsonl", data)[0] == ["Mvua\tilinyesha.", "Soko \x01 lilifungwa."]
+
+
+def test_lists_that_are_no_text_are_not_said_to_be_joined(tmp_path: Path) -> None:
+    rows = [["a", None], [["a"], ["b"]], ["a", "b"]]
+    texts, ledger = read(tmp_path / "a", "jsonl", "".join(json.dumps({"text": row}) + "\n" for row in rows))
+    assert (texts, ledger.notes[LISTED_NOTE], ledger.dropped) == (["a\nb"], 1, {("read", "not text"): 2})
+
+
+def test_the_columns_of_a_parquet_file_without_text_are_named(tmp_path: Path) -> None:
+    pl.DataFrame({"url": ["u"], "question": ["Nani?"], "answer": ["Juma."]}).write_parquet(tmp_path / "a")
+    texts, ledger = read(tmp_path / "a", "parquet")
+    assert (texts, ledger.dropped) == ([], {("read", "no text field"): 1})
+    assert "no text field: the first such row has url, question, answer" in ledger.notes
+
+
+def test_json_of_pandas_says_how_rows_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a").write_text(json.dumps({"text": {"0": SENTENCES[0]}}), encoding="utf-8")
+    words = ["corpus", "mono", "lang=sw", f"source=jsonl:{tmp_path}/a", f"out={tmp_path}/out"]
+    assert cli.main(words) == 2
+    assert "to_json(orient='records', lines=True)" in capsys.readouterr().err
