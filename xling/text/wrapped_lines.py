@@ -17,9 +17,8 @@ _MIN_SHARE_SMALL = 0.5
 _LONG_PARAGRAPH = 4000
 _WIDE_MARKS = "，。、！？；：．｡「」『』（）《》〈〉【】"
 _HYPHENS = "-\u2010\u00ad\u00ac"  # the last two are never part of a word
-_DIVIDED = re.compile(rf"[^\W\d_][{_HYPHENS}]")
+_DIVIDED = re.compile(rf"([^\W\d_]+)[{_HYPHENS}]\n(?!(?:und|oder|and) )([^\W\d_]+)")
 _COMPOUND = re.compile(r"[^\W\d_]+[-\u2010][^\W\d_]+")
-_LAST_PART, _FIRST_PART = re.compile(r"[^\W\d_]+$"), re.compile(r"[^\W\d_]+")
 _MIN_DIVIDED, _MIN_SHARE_DIVIDED = 3, 0.04
 _AND = ("und ", "oder ", "and ")  # behind a part of a compound that goes on later: ``Haupt- und Nebensatz``
 # A verse ends with one of these more often than a line that is full.
@@ -62,7 +61,7 @@ def compounds_of_divided(lines: Sequence[str]) -> frozenset[str] | None:
         lines: the first of a text whose lines have a fixed width.
     """
     texts = list(filter(None, map(str.strip, lines)))
-    num = sum(_is_divided(a, b) for a, b in itertools.pairwise(texts))
+    num = sum(_divided(a, b) is not None for a, b in itertools.pairwise(texts))
     if num < max(_MIN_DIVIDED, _MIN_SHARE_DIVIDED * len(texts)):
         return None
     return frozenset(
@@ -119,22 +118,16 @@ def _is_long(lines: Sequence[str], size: int) -> bool:
     return size > 10 * _LONG_PARAGRAPH or (size > _LONG_PARAGRAPH and is_ended(lines[-1]))
 
 
-def _is_divided(line: str, following: str) -> bool:
-    return (
-        _DIVIDED.fullmatch(line[-2:]) is not None
-        and following[0].isalpha()
-        and not following[0].isupper()
-        and not following.startswith(_AND)
-    )
+def _divided(line: str, following: str) -> re.Match[str] | None:
+    word = _DIVIDED.search(f"{line[-_MAX_WIDTH:]}\n{following[:_MAX_WIDTH]}")
+    return None if following[0].isupper() else word
 
 
 def _joined(lines: Sequence[str], compounds: Collection[str] | None = None) -> str:
     text = lines[0]
     for line in lines[1:]:
-        if compounds is not None and _is_divided(text, line):
-            first, second = _LAST_PART.search(text[:-1]), _FIRST_PART.match(line)
-            word = f"{first[0] if first else ''}-{second[0] if second else ''}"
-            is_compound = text[-1] in "-\u2010" and word.lower() in compounds
+        if compounds is not None and (word := _divided(text, line)):
+            is_compound = text[-1] in "-\u2010" and f"{word[1]}-{word[2]}".lower() in compounds
             text = (text if is_compound else text[:-1]) + line
             continue
         glued = (
