@@ -6,7 +6,7 @@ from typing import Any
 
 from xling.text.document import Ledger
 
-_DECODER = json.JSONDecoder(strict=False)  # some programs write tabs as they are
+_DECODER = json.JSONDecoder()
 COMMA_NOTE = "JSON rows with a comma at their end, read without it"
 JOINED_NOTE = "JSON rows on the line of another one, whose line end is missing"
 ARRAY_NOTE = "JSON rows with a mark of an array or a separator at them, read without it"

@@ -146,11 +146,6 @@ def test_marks_of_aligned_hansards_are_undone() -> None:
     assert undo("<s snum=0001> Mvua ilinyesha. </s>") == "Mvua ilinyesha."
 
 
-def test_tabs_that_a_program_has_written_into_json_are_read(tmp_path: Path) -> None:
-    data = '{"text": "Mvua\tilinyesha."}\n{"text": "Soko \x01 lilifungwa."}\n'
-    assert read(tmp_path / "a", "jsonl", data)[0] == ["Mvua\tilinyesha.", "Soko \x01 lilifungwa."]
-
-
 def test_lists_that_are_no_text_are_not_said_to_be_joined(tmp_path: Path) -> None:
     rows = [["a", None], [["a"], ["b"]], ["a", "b"]]
     texts, ledger = read(tmp_path / "a", "jsonl", "".join(json.dumps({"text": row}) + "\n" for row in rows))
