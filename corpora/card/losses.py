@@ -22,6 +22,10 @@ _SETTINGS = {
         "read",
         "not a JSON object",
     ): "give one JSON object a line (jq -c '.[]' makes lines of an array, jq -c . of other JSON)",
+    (
+        "read",
+        "not text",
+    ): "give a text in each row; pandas writes rows with to_json(orient='records', lines=True)",
     ("read", "malformed"): "none, repair these rows in the source",
     ("switch", "no_links"): "source=, an alignment with links for these pairs",
     ("read", "no text field"): "name the field text, or say behind the source which one it is: FILE#FIELD",

@@ -285,7 +285,7 @@ def documents(build: Build, index: int, log: RejectLog) -> Iterator[Document]:
     for shard in build.plan.parts[index]:
         limit, source = build.cfg.max_docs or None, open_source(shard.source, build.context)
         with closing(source.read(shard, log)) as docs:  # type: ignore[type-var]
-            for whole in itertools.islice(docs, limit):
+            for whole in source.with_forms(itertools.islice(docs, limit), log):
                 max_chars = min(MAX_DOC_CHARS, build.cfg.max_chars) if source.cuts_long else len(whole.text)
                 for doc in cut_long(whole, max_chars, log):
                     log.counters.sources.setdefault(doc.source, SourceCounters()).add(doc)

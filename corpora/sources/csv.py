@@ -15,7 +15,7 @@ from xling.text.files.compressed import read_lines
 class Delimited(LocalFiles):
     """Tables; the column is named or numbered after ``#``, called ``text`` or by the language, or the only one."""
 
-    has_fields = True
+    has_fields = has_rows = True
     delimiter: ClassVar[str]
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:

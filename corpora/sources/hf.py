@@ -62,6 +62,8 @@ _KNOWN_DATASETS = {
 class HuggingFace(Source):
     """Rows of a streamed data set with a text field; one shard per file, at most ``size``."""
 
+    has_rows = True
+
     def __init__(self, uri: str, rest: str, context: Context) -> None:
         super().__init__(uri, rest, context)
         if not rest:

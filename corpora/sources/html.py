@@ -13,7 +13,7 @@ from typing import Any
 from xling.core.errors import UserError
 from xling.corpora.sources.page_text import page_text
 from xling.corpora.sources.source import SOURCES, Shard, local_shards
-from xling.corpora.sources.warc import MAX_PAGE_BYTES, html_text
+from xling.corpora.sources.warc import MAX_PAGE_BYTES, html_text, is_html
 from xling.corpora.sources.webpage import REASONS
 from xling.corpora.sources.whole_file import WholeFiles
 from xling.text.document import Ledger
@@ -64,5 +64,7 @@ class Html(WholeFiles):
             page = texts[0] if texts else b""
         if len(page) > MAX_PAGE_BYTES:
             yield "", "page over 16 MiB"
+        elif not is_html(page):
+            yield "", "not HTML"
         else:
             yield page_text(html_text(page, "", ledger), self.context, ledger)

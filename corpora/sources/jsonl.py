@@ -28,7 +28,7 @@ class Jsonl(LocalFiles):
     """JSON lines; the text is in the named field, or in the first of several in use, such as ``text``."""
 
     endings = (".jsonl", ".json")
-    has_fields = True
+    has_fields = has_rows = True
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a line."""
@@ -53,9 +53,9 @@ def from_row(row: Any, name: str, source: str, ledger: Ledger, field: str = "") 
         count_refused(name, source, "no text field", ledger)
         return None
     given = [row[key] for key in text_fields if row.get(key) is not None]
-    if any(isinstance(value, list | tuple) and len(value) > 1 for value in given):
+    value, text = next(((value, text) for value in given if (text := as_text(value))), ("", ""))
+    if isinstance(value, list | tuple) and len(value) > 1:
         ledger.count_event(LISTED_NOTE)
-    text = next(filter(None, map(as_text, given)), "")
     if not text and None in map(as_text, given):
         is_long = any(isinstance(value, LongCell) for value in given)
         count_refused(name, source, "cell over 64 MiB" if is_long else "not text", ledger)

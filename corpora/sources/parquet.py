@@ -3,7 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 from xling.core.errors import UserError
+<<<<<<< HEAD
 from xling.corpora.sources.jsonl import FIELDS, count_refused, from_row
+=======
+from xling.corpora.common.parquet_rows import DAMAGE, read_rows
+from xling.corpora.sources.jsonl import FIELDS, TEXT_FIELDS, count_refused, from_row
+>>>>>>> inputs
 from xling.corpora.sources.source import SOURCES, LocalFiles, Shard
 from xling.text.document import Document, Ledger
 from xling.text.files.compressed import raise_if_of_machine
@@ -15,7 +20,7 @@ class Parquet(LocalFiles):
     """Rows of Parquet files, read in batches; the fields are those of `xling.corpora.sources.jsonl`."""
 
     endings = (".parquet",)
-    has_fields = True
+    has_fields = has_rows = True
 
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document a row."""
@@ -24,7 +29,7 @@ class Parquet(LocalFiles):
                 name = f"{shard.name}/{number}"
                 if row is None:
                     count_refused(name, shard.source, "damaged row group", ledger)
-                elif kept := from_row(row, name, shard.source, ledger, self.field):
+                elif kept := from_row(self._absent or row, name, shard.source, ledger, self.field):
                     yield kept
         except DAMAGE as error:
             raise_if_of_machine(error)
@@ -37,4 +42,7 @@ class Parquet(LocalFiles):
                 f"columns {', '.join(names)}"[:300],
                 "correct the name after #",
             )
-        return [name for name in names if name in FIELDS or name == self.field] or list(names[:1])
+        wanted = [name for name in names if name in FIELDS or name == self.field]
+        has_text = any(name in (self.field, *TEXT_FIELDS) for name in names)
+        self._absent = {} if has_text else dict.fromkeys(names)  # for the message
+        return wanted or list(names[:1])

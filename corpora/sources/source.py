@@ -8,6 +8,7 @@ import functools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,16 +19,18 @@ from xling.core.package_tables import load_table
 from xling.core.registry import Registry
 from xling.corpora.common.download import Download, fetch, fetch_all
 from xling.corpora.crawl_index.settings import IndexSettings
-from xling.text.document import READ, SURROGATE, Document, Ledger
+from xling.text.document import LONE, READ, SURROGATE, Document, Ledger
 from xling.text.files.around_text import body_text
 from xling.text.files.globs import matching_files, path_and_field
-from xling.text.long_texts import cut_text
-from xling.text.wrapped_lines import join_wrapped, wrapped_width
+from xling.text.long_texts import cut_text, is_list_of_sentences
+from xling.text.wrapped_lines import compounds_of_divided, join_wrapped, wrapped_width
 
 STAGE = READ
 CUT_NOTE = "documents made by cutting long texts at paragraph or sentence ends"
 LOST_CHARS_NOTE = "documents with U+FFFD in the place of what could not be decoded"
 WRAPPED_NOTE = "texts with lines of a fixed width: the lines of a paragraph were joined"
+ROWS_NOTE = "file of isolated sentences, one a row: none is dropped as a short document"
+DIVIDED_NOTE = "texts whose words were divided at line ends: the hyphens were taken out"
 MAX_DOC_CHARS = 200_000
 """Of one document of a long text: at two characters a word it has no more words than any stage takes."""
 REASONS: dict[str, str] = load_table(__package__, "reasons.yaml")
@@ -147,6 +150,7 @@ class Source:
         cuts_long: whether a long document is cut into several; a long page of the web is dropped.
         endings: file names for which ``xling corpus score`` picks this source.
         reasons: what it drops and why, beside `REASONS`.
+        has_rows: whether a document is a row, of which many may be one sentence each.
     """
 
     licence: str
@@ -155,6 +159,7 @@ class Source:
     cuts_long: ClassVar[bool] = True
     endings: ClassVar[tuple[str, ...]] = ()
     reasons: ClassVar[dict[str, str]] = {}
+    has_rows: ClassVar[bool] = False
 
     def __init__(self, uri: str, rest: str, context: Context) -> None:
         self.uri, self.rest, self.context = uri, rest, context
@@ -178,6 +183,20 @@ class Source:
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield the documents of ``shard``; every record is counted, read or dropped with a reason."""
         raise NotImplementedError(f"{type(self).__name__} has no read")
+
+    def with_forms(self, docs: Iterator[Document], ledger: Ledger) -> Iterator[Document]:
+        """Yield documents of `read`; rows of which the first are one sentence each, as in Common Voice, are `LONE`."""
+        first: list[Document] = []
+        num_chars = 0 if self.has_rows else _HEAD_CHARS
+        while len(first) < _HEAD_LINES and num_chars < _HEAD_CHARS and (doc := next(docs, None)):
+            first.append(doc)
+            num_chars += len(doc.text)
+        texts = [doc.text for doc in first if not doc.form]
+        is_list = not any("\n" in text for text in texts) and is_list_of_sentences(texts)
+        if is_list:
+            ledger.count_event(ROWS_NOTE)
+        for doc in chain(first, docs):
+            yield replace(doc, form=LONE) if is_list and not doc.form and "\n" not in doc.text else doc
 
 
 SOURCES: Registry[type[Source]] = Registry("source", "xling.corpora.sources", plugin="source")
@@ -287,7 +306,7 @@ def _with_schemes(uri: str, pattern: str) -> str:
     return f"{fix}; and check the path of {', '.join(absent)}" if absent else fix
 
 
-_HEAD_LINES = 1000
+_HEAD_LINES, _HEAD_CHARS = 1000, 1 << 20
 _ENDINGS = (
     *(".gz", ".xz", ".zst", ".bz2", ".wet", ".warc", ".txt", ".jsonl", ".json", ".xml"),
     *(".parquet", ".csv", ".tsv", ".docx", ".odt", ".fodt", ".epub", ".html", ".eaf", ".xlsx", ".xlsb"),
@@ -345,10 +364,19 @@ def running_text(text: str, ledger: Ledger) -> str:
     """Return `paragraphs` of a text whose lines may have a fixed width; lines that are joined are an event."""
     text = body_text(text, ledger)
     head = text.split("\n", _HEAD_LINES)[:_HEAD_LINES]
-    if width := wrapped_width(head):
-        ledger.count_event(WRAPPED_NOTE)
-        text = "\n".join(join_wrapped(_LINE_END.split(text), width))
+    if (lines := unwrapped(head, _LINE_END.split(text), ledger)) is not None:
+        text = "\n".join(lines)
     return paragraphs(text)
+
+
+def unwrapped(head: Sequence[str], lines: Iterable[str], ledger: Ledger) -> Iterator[str] | None:
+    """Return the paragraphs of lines of a fixed width, as the first ones show it, or None; both joins are events."""
+    if not (width := wrapped_width(head)):
+        return None
+    ledger.count_event(WRAPPED_NOTE)
+    if (compounds := compounds_of_divided(head)) is not None:
+        ledger.count_event(DIVIDED_NOTE)
+    return join_wrapped(lines, width, compounds)
 
 
 @functools.cache

@@ -8,20 +8,20 @@ from xling.corpora.sources.source import (
     CUT_NOTE,
     MAX_DOC_CHARS,
     SOURCES,
-    WRAPPED_NOTE,
     Context,
     LocalFiles,
     Shard,
     admit,
     decode,
     paragraphs,
+    unwrapped,
 )
 from xling.text.document import LONE, Document, Ledger
 from xling.text.files.around_text import body_lines
 from xling.text.files.compressed import read_lines
 from xling.text.files.other_formats import head_of, is_markdown, is_other_format
 from xling.text.long_texts import LIST_LINES, cut_text, is_ended, is_list_of_sentences, split_line
-from xling.text.wrapped_lines import join_sentences, join_wrapped, wrapped_width
+from xling.text.wrapped_lines import join_sentences
 
 LIST_NOTE = "file of isolated sentences, one a line: each line is a document"
 SHORT_NOTE = "file whose blank lines are between short paragraphs: they end no document"
@@ -31,7 +31,7 @@ TABLE_NOTE = (
 TIMES_NOTE = "lines of subtitles with their number, times, notes or a repetition left out"
 _MIN_CUES = 5
 _SHORT_BLOCK = 300
-_MAX_SHARE_ENDED = 0.6
+_MAX_SHARE_ENDED, _MOSTLY = 0.6, 0.95
 _DOC = re.compile(r"<doc\b.*>|</doc>")
 _TIMES = re.compile(
     r"(?:\d+:)?\d+:\d\d[.,]\d+(?: +--> +|,)(?:\d+:)?\d+:\d\d[.,]\d+.*"
@@ -72,14 +72,14 @@ def read_text(context: Context, shard: Shard, ledger: Ledger) -> Iterator[Docume
     if is_other_format(head, shard.location) or is_markdown(head):
         ledger.count_event(TABLE_NOTE)
     sizes = [sum(map(len, block)) for is_text, block in itertools.groupby(head, bool) if is_text]
+    are_lines = len(sizes) >= _MOSTLY * len(texts)
     # Blocks of several lines that each end with a sentence are short documents, as CC-100's format has them.
-    is_broken = len(sizes) == len(texts) or sum(map(is_ended, texts)) < _MAX_SHARE_ENDED * len(texts)
+    is_broken = are_lines or sum(map(is_ended, texts)) < _MAX_SHARE_ENDED * len(texts)
     is_short = len(sizes) >= LIST_LINES and sorted(sizes)[len(sizes) // 2] < _SHORT_BLOCK and is_broken
-    num_borders = 0 if len(sizes) == len(texts) and is_short else len(head) - len(texts)
+    num_borders = 0 if are_lines and is_short else len(head) - len(texts)
     all_lines: Iterator[str] = itertools.chain(head, lines)
-    if width := wrapped_width(head):
-        ledger.count_event(WRAPPED_NOTE)
-        all_lines = join_wrapped(all_lines, width)
+    if (joined := unwrapped(head, all_lines, ledger)) is not None:
+        all_lines = joined
     elif num_borders * LIST_LINES < len(texts) and is_list_of_sentences(texts):
         ledger.count_event(LIST_NOTE)
         return documents_of(all_lines, shard, ledger, LONE)

@@ -18,7 +18,7 @@ from xling.corpora.sources.webpage import REASONS
 from xling.corpora.sources.wet import LICENCE, target_uri
 from xling.text.document import UNPACKED, Document, Ledger
 from xling.text.files.compressed import read_chunks
-from xling.text.files.encodings import unmarked_utf
+from xling.text.files.encodings import kind_of, unmarked_utf
 
 _HTML_TYPES = ("text/html", "application/xhtml+xml")
 _HEAD_BYTES = 1 << 14
@@ -73,6 +73,8 @@ class Warc(LocalFiles):
             return "", "damaged HTTP body"
         if len(page) > MAX_PAGE_BYTES:
             return "", "page over 16 MiB"
+        if not is_html(page):
+            return "", "not HTML"
         return page_text(html_text(page, parameters, ledger), self.context, ledger)
 
 
@@ -138,6 +140,18 @@ def _unchunk(body: bytes) -> bytes:
             return b"".join(parts)
         parts.append(body[end + 2 : end + 2 + length])
         position = end + 2 + length + 2
+
+
+_OTHER_XML = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<[?!][^>]{0,2000}>\s*){0,9}"
+    rb"<(?:rss|feed|rdf:RDF|urlset|sitemapindex|TEI|alto|mediawiki|tmx|xliff|opml)[\s>]",
+    re.IGNORECASE,
+)
+
+
+def is_html(page: bytes) -> bool:
+    """Return whether bytes may be a page: no picture, document or archive, and no feed, whose words would be joined."""
+    return not (kind_of(page) or _OTHER_XML.match(page))
 
 
 _MARKS_OF_UTF16 = (b"\xff\xfe", b"\xfe\xff")

@@ -29,6 +29,7 @@ from xling.text.files.encodings import refuse_seven_bits
 
 _BEGIN, _END = b"<page>", b"</page>"
 _REDIRECT = re.compile(r"\s*#\w{2,20}\s*:?\s*\[\[[^\[\]]+\]\].{0,200}\s*", re.S)
+OLDER_NOTE = "earlier revisions of pages, not read"
 _MAX_PAGE_BYTES = 1 << 24
 _FILE_NAMESPACE, _CATEGORY_NAMESPACE, _MEDIA_NAMESPACE = "6", "14", "-2"
 
@@ -94,7 +95,8 @@ class Wiki(Source):
     def read(self, shard: Shard, ledger: Ledger) -> Iterator[Document]:
         """Yield one document an article."""
         dump = _DumpReader()
-        declared = declared_lang(shard.name.partition("wiki")[0].replace("_", "-"), "wiki")
+        code, is_named, _ = shard.name.partition("wiki")
+        declared = declared_lang(code.replace("_", "-"), "wiki") if is_named else ""
         lang = self._in_script(declared) if declared else ""
         for page in dump.pages(self.context.local(shard), ledger):
             number = page.findtext("id") or page.findtext("title") or ""
@@ -212,4 +214,7 @@ def _parse_page(page: bytes, ledger: Ledger) -> ET.Element | None:
         ledger.drop_bytes("damaged page", len(page), UNPACKED)
         return None
     ledger.count_bytes(UNPACKED, "pages", len(page))
+    for revision in element.findall("revision")[:-1]:
+        element.remove(revision)
+        ledger.count_event(OLDER_NOTE)
     return element

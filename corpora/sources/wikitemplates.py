@@ -97,6 +97,9 @@ _PREFIXES: dict[str, int] = _TABLES["prefixes"]
 _CONSTANTS: dict[str, str] = _TABLES["constants"]
 _CURRENCIES: dict[str, str] = _TABLES["currencies"]
 _RANGES: dict[str, str] = _TABLES["ranges"]
+_UNITS: dict[str, str] = _TABLES["units"]
+_WORDS: dict[str, str] = _TABLES["powers"]
+_POWER = re.compile(r"e(\d\d?)(\S+)")
 _SILENT = re.compile(rf"(?:{'|'.join(_TABLES['silent'])})\s*$")
 # Ordinal numbers and centuries that are the name of a template in French and Romance Wikipedias.
 _SELF = re.compile(r"\d{1,4}(?:er|re|e|ère|ème)|[ivxlc]+(?:er|re|e)(?: siècle.*)?|secolul.*|siglo [ivx]+")
@@ -113,11 +116,16 @@ def _convert(arguments: Arguments, page: Page) -> str:
         shown += _RANGES[rest[0].lower()] + rest[1]
         rest = rest[2:]
     if rest:
-        shown += f" {rest[0]}" if rest[0] else ""
+        shown += f" {_UNITS.get(rest[0]) or _POWER.sub(_thousands, rest[0])}" if rest[0] else ""
         while len(rest) > 2 and _is_number(rest[1]) and rest[2] in _SMALLER_UNITS:
             shown += f" {rest[1]} {rest[2]}"
             rest = rest[2:]
     return shown
+
+
+def _thousands(power: re.Match[str]) -> str:
+    """``e6km2``: million km2, in a multiple that has a word."""
+    return f"{_WORDS.get(power[1], f'× 10^{power[1]}')} {_UNITS.get(power[2], power[2])}"
 
 
 def _is_number(text: str) -> bool:
@@ -127,7 +135,7 @@ def _is_number(text: str) -> bool:
 def _quote(arguments: Arguments, page: Page) -> str:
     """A quotation of its own, between line breaks."""
     text = arguments.first_of(
-        "text", "quote", "texte", "zitat", "citat", "cita", "content", "citation", "текст"
+        "text", "quote", "texte", "zitat", "citat", "cita", "content", "citation", "текст", "תוכן"
     )
     return f"\n{text}\n" if text else ""
 
@@ -148,7 +156,11 @@ def _quoted(arguments: Arguments, page: Page) -> str:
 
 def _val(arguments: Arguments, page: Page) -> str:
     named = arguments.named
-    number = arguments.at(1) + (f" ± {arguments.at(2).lstrip('±')}" if arguments.at(2) else "")
+    number, more = arguments.at(1), arguments.at(2)
+    if more in _RANGES:
+        number += _RANGES[more] + arguments.at(3)
+    elif unit := "".join(arguments[1:3]):  # in Italian with its prefix
+        number += f" ± {more.lstrip('±')}" if unit[-1] in ")0123456789" else f" {unit}"
     number += f" × 10^{named['e']}" if named.get("e") else ""
     unit = next((named[key] for key in ("u", "ul", "up", "upl") if named.get(key)), "")
     return f"{named.get('p', '')}{number}{named.get('s', '')}" + (f" {unit}" if unit else "")
@@ -321,49 +333,22 @@ _FRENCH: dict[str, _Renderer] = {
     page: f"Mlle {a.at(1)}",
     "dr": lambda a, page: f"Dr {a.at(1)}", "date": _french_date,
 }  # fmt: skip
-_RENDERERS: dict[str, _Renderer] = {
-    **dict.fromkeys(("convert", "cvt", "convertir", "conversie", "converter", "çevir", "muunna", "bihurtu", "omregn",
-    "převod",
-                     "átvált", "konvertera", "превод", "переводные единицы", "مغير", "تحويل", "换算", "換算"),
-                     _convert),
-    **dict.fromkeys(("unit", "unità", "einheit", "unité", "unidad", "unidade", "unitat", "tmp", "nombre", "nb",
-    "nmbr", "num", "fmtn", "число"), _french_unit),
-    **dict.fromkeys(("quote", "blockquote", "quotation", "cquote", "quote box", "bquote", "rquote",
-    "centered pull quote",
-                     "pull quote", "zitat", "citat", "cytat", "citaat", "cita", "citazione", "citação", "lainaus",
-                     "цитата",
-                     "alıntı", "kutipan", "اقتباس", "نقل قول", "引用", "début citation", "citation bloc",
-                     "poemquote", "nukuu"),
-                     _quote),
-    **dict.fromkeys(('"', "'\"", "quote-inline", "quotei", "inlinequote", '" "', "„", "q", "qq", "«",
-    "guillemets"), _quoted),
-    "val": _val, "m": _val, **dict.fromkeys(("frac", "sfrac", "fraction", "bruch", "дробь"), _fraction),
-    "circa": _with("c. "), "c.": _with("c. "), "ca.": _with("ca. "), "ca": _with("c. "), "floruit": _with("fl. "),
-    "fl.": _with("fl. "),
-    "né": _with("né "), "née": _with("née "), "nee": _with("née "), "reign": _with("r. "), "r.": _with("r. "),
-    "chem": _chem, "chemf": _chem, "gaps": _chem,
-    "e": _with(" × 10^"), "10^": _with("10^"), "maß": _french_unit,
-    "sortname": _name, "sort name": _name, "hlist": _joined, "bibleverse": _joined,
-    **dict.fromkeys(("start date", "end date", "start date and age", "birth date", "birth date and age", "death date",
-                     "birth-date", "death-date", "date", "dts", "birth date and age2", "film date", "release date"),
-                     _date),
-    **dict.fromkeys(("fecha", "дата", "datum", "data", "dato", "päiväys", "dtlink", "dtext"), _date_from_day),
-    **dict.fromkeys(("date-", "date de naissance", "date de décès", "date naissance"), _french_date),
-    "death date and age": _date, "age": _age, "age in years": _age, "alter": _age, "edad": _age, "età": _age,
-    "âge": _age, "年数": _age,
-    "percentage": _percentage, "percent": _percentage, "pct": _percentage, "as of": _as_of, "asof": _as_of,
-    "ship": _ship,
-    **{prefix.lower(): _with(f"{prefix} ", 1) for prefix in ("HMS", "USS", "SS", "RMS", "MS", "MV", "SMS", "HMAS")},
-    **dict.fromkeys(("ill", "interlanguage link", "interlanguage link multi", "illm", "lien", "وإو", "wd", "enlink",
-    "illwd"), _link),
-    **dict.fromkeys(("iw", "нп", "нп1", "нп2", "нп3", "нп4", "нп5", "не переведено", "не переведено 5"),
-    _second_or_first),
-    "zh": _chinese, "korean": _chinese, "ko-hhrm": _chinese, "height": _height, "höhe": _height, "ordinal": _ordinal,
-    "currency": _currency, "incise": _french_incise,
-    **dict.fromkeys(("إنجليزية", "فرنسية", "ألمانية", "لاتينية", "يونانية", "روسية", "إسبانية", "إيطالية", "تركية",
-    "فارسية",
-                     "عبرية", "يابانية", "صينية"), _in_parentheses),
+_FUNCTIONS: dict[str, _Renderer] = {
+    "convert": _convert, "french_unit": _french_unit, "quote": _quote, "quoted": _quoted, "val": _val,
+    "fraction": _fraction, "date": _date, "date_from_day": _date_from_day, "french_date": _french_date, "age": _age,
+    "percentage": _percentage, "as_of": _as_of, "link": _link, "second_or_first": _second_or_first,
+    "chinese": _chinese, "height": _height, "ordinal": _ordinal, "in_parentheses": _in_parentheses, "chem": _chem,
+    "name": _name, "joined": _joined, "ship": _ship,
 }  # fmt: skip
+_RENDERERS: dict[str, _Renderer] = {
+    **{name: _FUNCTIONS[kind] for kind, names in _TABLES["called"].items() for name in names},
+    **{name: _with(before) for name, before in _TABLES["before_two"].items()},
+    **{name: _with(before, 1) for name, before in _TABLES["before_one"].items()},
+    "e": lambda a, page: f" × 10^{a[0]}" if a else "e",
+    "secolo": lambda a, page: f"{a.at(1)} secolo",
+    "currency": _currency,
+    "incise": _french_incise,
+}
 
 
 _OPERATIONS: dict[type, Callable[..., Any]] = {

@@ -26,6 +26,7 @@ _REMOVED_TAGS = (
     "|maplink|templatedata|templatestyles|indicator|categorytree|inputbox|section|includeonly|noinclude|table"
     "|style|pre|rt|rp"
 )
+_FORMULAS = {name: f"{{{{<{name}>}}}}" for name in ("math", "chem", "ce", "hiero")}
 _EMPTY_TAG = re.compile(rf"<(?:{_REMOVED_TAGS})\b[^<>]*/>", re.I)
 _REMOVED_START = re.compile(rf"<({_REMOVED_TAGS})\b(?:[^<>/]|/(?!>))*>", re.I)
 _REMOVED_END = re.compile(rf"</({_REMOVED_TAGS})\s*>", re.I)
@@ -42,14 +43,13 @@ _EXTERNAL_LINK = re.compile(
     r"|\[mailto:[^\s\]]{0,300}+[ \t]*+([^\]\n]{0,1000}+)\]"
 )
 # Letters of scripts without spaces are the text that goes on.
-_BARE_URL = re.compile(
-    r"(?:https?|ftp)://[^\s\]<>|}\u0e00-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af\uff00-\uffef]+"
-)
+_NOT_IN_URL = r"\s\]<>|}()\u0e00-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af\uff00-\uffef"
+_BARE_URL = re.compile(rf"(?:https?|ftp)://(?:[^{_NOT_IN_URL}]|\([^{_NOT_IN_URL}]*\))+(?<![.,;:!?])")
 _VARIANT_RULE = re.compile(r"(?:^|;)\s*(?:[^;|:]*=>)?\s*([a-zA-Z]{2,3}(?:-[a-zA-Z]{2,12}){0,2})\s*:")
 _VARIANT_FLAG = r"\s*(?:[A-Z-]|[a-z]{2,3}(?:-[a-z]{2,12})*)\s*"
 _VARIANT_FLAGS = re.compile(rf"{_VARIANT_FLAG}(?:;{_VARIANT_FLAG})*")
 _HIDING_FLAGS = frozenset("HT-")  # a rule for other places, a rule for the title, a rule that ends
-_QUOTES = re.compile(r"'{2,5}")
+_QUOTES = re.compile(r"('{2,})")
 _MAGIC_WORD = re.compile(r"__[A-Z]{3,}__")
 _HEADING = re.compile(r"^(={1,6})\s*(.+?)\s*\1\s*$")
 _MARKER = re.compile(r"^[*#;:]+\s*")
@@ -123,7 +123,7 @@ def clean(
     text = _EXTERNAL_LINK.sub(lambda m: "\x01" + (m[1] or m[2] or ""), text)
     text = _BARE_URL.sub("\x01", text)
     text = _TAG.sub("", _BREAK.sub("\n", text))
-    text = _MAGIC_WORD.sub("", _QUOTES.sub("", text))
+    text = _MAGIC_WORD.sub("", "\n".join(map(_without_quotes, text.split("\n"))))
     text = re.sub("\x02(\\d+)\x03", lambda m: nowiki_texts[int(m[1])], text)
     lines = _prose_lines(html.unescape(text).splitlines())
     if dropped is not None:
@@ -143,8 +143,27 @@ def _holes_in_sentence(line: str) -> Iterator[int]:
             yield int(hole[1])
 
 
+def _without_quotes(line: str) -> str:
+    """Remove the marks of bold and italics as MediaWiki reads them: in ``L'''Iliade''`` one is an apostrophe."""
+    parts = _QUOTES.split(line)
+    sizes = dict[int, int]()
+    for place in range(1, len(parts), 2):
+        size = len(parts[place])
+        sizes[place] = 3 if size == 4 else min(size, 5)
+        parts[place] = "'" * (size - sizes[place])
+    bold = [place for place, size in sizes.items() if size == 3]
+    if bold and all(sum(size != other for size in sizes.values()) % 2 for other in (2, 3)):
+        # Behind a word of one letter, else behind another word, italics follow an apostrophe.
+        ends = {place: f"  {parts[place - 1]}"[-2:] for place in bold}
+        parts[min(bold, key=lambda place: 2 if ends[place][1] == " " else ends[place][0] != " ")] += "'"
+    return "".join(parts)
+
+
 def _without_removed_tags(text: str) -> str:
-    """Remove the non-prose elements, each up to its end tag, in linear time; unclosed ones stay."""
+    """Remove the non-prose elements, each up to its end tag, in linear time; unclosed ones stay.
+
+    A formula becomes a template, which is counted where it is missing from a sentence.
+    """
     ends: dict[str, list[tuple[int, int]]] = {}
     for tag in _REMOVED_END.finditer(text):
         ends.setdefault(tag[1].lower(), []).append(tag.span())
@@ -153,7 +172,7 @@ def _without_removed_tags(text: str) -> str:
         of_name = ends.get(tag[1].lower(), [])
         following = bisect_left(of_name, (tag.end(), 0))
         if tag.start() >= position and following < len(of_name):
-            kept_parts.append(text[position : tag.start()])
+            kept_parts.append(text[position : tag.start()] + _FORMULAS.get(tag[1].lower(), ""))
             position = of_name[following][1]
     return "".join([*kept_parts, text[position:]])
 

@@ -353,6 +353,8 @@ def test_of_near_duplicates_the_one_with_fewest_replacement_characters_stays(tmp
             "东京 大阪 名古屋 在日本。这座城市的图书馆经过修缮。",
         ),
         ("tagged words", "The_DT red_JJ house_NN is_VBZ big_JJ ._.", "The red house is big."),
+        ("tagged words", "The|the|DT houses|house|NNS are|be|VBP big|big|JJ .|.|.", "The houses are big."),
+        ("tagged words", "The￨DT red￨JJ house￨NN is￨VBZ big￨JJ .￨.", "The red house is big."),
         (
             "tagged words",
             "Das/DET Haus/NOUN ist/AUX rot/ADJ/O ,/, sagte/VERB er/PRON",

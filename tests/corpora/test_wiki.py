@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xling.corpora.sources import wikitext
+from xling.corpora.sources import wiki, wikitext
 from xling.corpora.sources.source import Context, open_source
 from xling.corpora.sources.wikitemplates import Page
 from xling.corpora.sources.wikitext import NamespaceNames, clean
@@ -50,7 +50,7 @@ SWAHILI = NamespaceNames.from_names(["Picha", "Jamii"])
         ),
         ("== A ==\n=== B ===\nneno", "A\nB\nneno"),
         ("* moja\n** mbili\n# tatu\n; nne\n: tano", "moja\nmbili\ntatu\nnne\ntano"),
-        ("Tazama [http://a.b tovuti rasmi] na http://c.d/e?f=g.", "Tazama tovuti rasmi na"),
+        ("Tazama [http://a.b tovuti rasmi] na http://c.d/e?f=g.", "Tazama tovuti rasmi na."),
         ("a <!-- siri\nndefu --> b", "a b"),
         ("a<nowiki>[[b]] ''c''</nowiki>", "a[[b]] ''c''"),
         ("x<sub>2</sub> <span style='a'>y</span><br/>z &amp; &lt;b&gt;&nbsp;w", "x2 y\nz & <b> w"),
@@ -363,3 +363,65 @@ def test_a_dump_that_names_no_wiki_has_the_language_of_the_corpus(tmp_path: Path
     source = open_source(f"wiki:{tmp_path}/part.xml", Context(lang="fr"))
     (doc,) = source.read(*source.shards(), Ledger())
     assert doc.text == "Le 14 juillet 1789, 5 m."
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("L'''Iliade'' d'Homère", "L'Iliade d'Homère"),
+        ("L''''Autriche''' (''Österreich'')", "L'Autriche (Österreich)"),
+        ("l''''amour''' et '''''les deux'''''", "l'amour et les deux"),
+        ("''a'' de l'''Énéide'' et '''b'''\n'''c'''", "a de l'Énéide et b\nc"),
+        ("Soko, http://a.b/c. Mvua (http://a.b/d), jua.", "Soko,. Mvua, jua."),
+    ],
+)
+def test_apostrophes_and_full_stops_beside_markup_stay(text: str, shown: str) -> None:
+    assert clean(text) == shown
+
+
+def test_formulas_that_are_missing_from_a_sentence_are_counted() -> None:
+    dropped = Counter[str]()
+    text = "Acha <math>x</math> iwe namba, na {{foo|<ce>H2O</ce>}} ni maji.\n: <math>x = 1</math>\n"
+    assert clean(text, dropped=dropped) == "Acha iwe namba, na ni maji."
+    assert dropped == {"<math>": 1, "foo": 1}
+
+
+@pytest.mark.parametrize(
+    ("lang", "text", "shown"),
+    [
+        (
+            "en",
+            "{{convert|5|C|F}}, {{convert|1.5|e6km2}}, {{cvt|3|e5m3}}",
+            "5 °C, 1.5 million km², 3 × 10^5 m³",
+        ),
+        ("en", "{{val|5|2}}, {{val|10|-|20|u=m}}, {{val|10|s}}", "5 ± 2, 10–20 m, 10 s"),
+        ("it", "{{M|5|k|m}}, {{M|5||km}}, {{secolo|XIX}}", "5 km, 5 km, XIX secolo"),
+        ("fr", "XIX{{e}} siècle, 5{{e|6}}", "XIXe siècle, 5 × 10^6"),
+        (
+            "en",
+            "{{OldStyleDate|16 August|1700|5 August}}, {{d.|1990}}, {{CO2}}",
+            "16 August 1700, d. 1990, CO₂",
+        ),
+        ("ko", "{{한자|漢字}}, {{색|red|빨강}}, {{단위 변환|5|km}}", "漢字, 빨강, 5 km"),
+    ],
+)
+def test_units_and_names_of_other_wikis(lang: str, text: str, shown: str) -> None:
+    assert clean(text, page=Page(lang)) == shown
+
+
+def test_the_last_revision_of_a_page_is_read(tmp_path: Path) -> None:
+    revisions = "".join(
+        f"<revision><id>{i}</id><timestamp>20{i}0-01-01T00:00:00Z</timestamp><text>{text}</text></revision>"
+        for i, text in enumerate(("Mji mdogo.", "Mji mkubwa."), 1)
+    )
+    path = tmp_path / "new.xml"  # which is also the code of a language
+    site = "<siteinfo><base>https://fr.wikipedia.org/wiki/Accueil</base></siteinfo>"
+    path.write_text(
+        f"<mediawiki>{site}<page><title>A</title><ns>0</ns><id>1</id>{revisions}</page></mediawiki>",
+        encoding="utf-8",
+    )
+    ledger, source = Ledger(), open_source(f"wiki:{path}", Context("sw"))
+    (doc,) = [doc for shard in source.shards() for doc in source.read(shard, ledger)]
+    assert (doc.text, doc.date) == ("Mji mkubwa.", "2020-01-01T00:00:00Z")
+    assert "declared_lang" not in doc.meta
+    assert ledger.notes[wiki.OLDER_NOTE] == 1

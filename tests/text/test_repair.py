@@ -101,3 +101,31 @@ def test_quotes(text: str, other: str, mended: str) -> None:
 )
 def test_the_first_look_misses_nothing(text: str) -> None:
     assert pl.Series([text]).str.contains(repair.DAMAGE_PATTERN).all()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "市議会は月曜日の夜に新しい予算を承認した。",
+        "Градско веће је усвојило нови буџет у понедељак.",
+        "Žiniasklaida praneša apie šią didžiulę žinią.",
+    ],
+)
+def test_latin_9_is_told_from_windows_1252_by_control_codes(text: str) -> None:
+    assert repair.decode_mojibake(text.encode().decode("iso8859_15")) == text
+
+
+@pytest.mark.parametrize("codec", ["gbk", "cp932", "cp874"])
+def test_latin_letters_that_were_read_in_an_eastern_code_page(codec: str) -> None:
+    text = "A házban hét férfi ült és várt."
+    damaged = text.encode().decode(codec)
+    assert repair.decode_entities(damaged) == text != damaged
+    assert pl.Series([damaged]).str.contains(repair.DAMAGE_PATTERN).all()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["iPhone和iPad都很贵，A股的B面。", "คำว่าcarและbusคือรถ", "The liquor 茅台 and 茅 a", "Tシャツとｶﾒﾗa"],
+)
+def test_eastern_letters_beside_latin_ones_stay(text: str) -> None:
+    assert repair.decode_entities(text) == text

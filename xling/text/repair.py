@@ -31,6 +31,10 @@ _MAX_ROUNDS = 2  # text that was escaped or decoded wrongly twice
 _PYTHON = re.compile(r"(?:b|\[)['\"].*['\"]\]?\Z", re.DOTALL)
 # Letters in the shapes of print, as text of a PDF has them; no signs such as ﷺ and brackets of the Koran.
 _ARABIC_SHAPES = re.compile("[\ufb50-\ufbb1\ufbd3-\ufbff\ufe70-\ufefc]+")
+# Chinese, half-width Japanese or Thai characters inside words of Latin letters: ``caf茅`` was UTF-8 read as GBK.
+_FOREIGN = "[\u0e01-\u0e5b\u4e00-\u9fff\uff61-\uff9f]"
+_IN_WORD = re.compile(f"(?<=[A-Za-z]){_FOREIGN}+|{_FOREIGN}+(?=[A-Za-z])")
+_FOREIGN_RUN, _NOT_LATIN = re.compile(f"{_FOREIGN}+"), re.compile("[^\0-\u024f\u1e00-\u1eff\u2000-\u20ff]")
 _CODE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+")
 # Bytes as mail programs write them (quoted-printable): a letter in UTF-8, then in such a text all else and cut lines.
 _MAIL_LETTER = re.compile(r"=[C-F][0-9A-F]=[89AB][0-9A-F]")
@@ -71,8 +75,11 @@ _UTF8_SEQUENCE = re.compile(_sequence_pattern("cp1252"))
 # Letters that are the first bytes of the commonest sequences, and marks that follow any letter in right text.
 _COMMON_FIRST_BYTES, _CLOSING_MARKS = frozenset("ÃÂâÐÑØÙÄÅàïð"), frozenset("»”’…“›–—®™°ªº²³´·‘")
 _EAST_ASIAN = frozenset({"Jpan", "Kore", "Hani", "Hans", "Hant"})
-# Capitals inside words in Windows-1252 are small letters in Latin-9: ``Ã€`` is À or ä.
-_LATIN_9 = re.compile("[a-z]Ã[€ŠšŽžŒœ]")
+# Capitals inside words in Windows-1252 are small letters in Latin-9: ``Ã€`` is À or ä. Windows-1252 has characters in
+# the place of most C1 codes, so these beside letters that it has elsewhere are of Latin-9.
+_LATIN_9 = re.compile(
+    "[a-z]Ã[€ŠšŽžŒœ]|\\A(?=.*[\x80\x82-\x8c\x8e\x91-\x9c\x9e\x9f])(?=.*[€ŠšŽžŒœŸ])", re.DOTALL
+)
 _WESTERN = re.compile("[À-ÖØ-öø-ÿ]")
 _A_GRAVE = re.compile("Ã(?= )")  # à, whose second byte is a no-break space that became a space
 
@@ -100,6 +107,7 @@ _APOSTROPHE = re.compile(r"(?<=[^\W\d_])[`´](?=[^\W\d_])")
 _QUOTE_MARKS = '"“”„«»‟'
 
 DAMAGE_PATTERN = (
+    r"[A-Za-z][\u{e01}-\u{e5b}\u{4e00}-\u{9fff}\u{ff61}-\u{ff9f}]|"
     r"[\u{fb50}-\u{fbff}\u{fe70}-\u{fefc}]|^(?:b|\[)['\"]|=[C-F][0-9A-F]=[89AB]|&[a-zA-Z#][a-zA-Z0-9]{1,8};|\\[unr]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u{ad}\u{feff}\u{200b}-\u{200f}\u{2028}-\u{202e}"
     r"\u{2060}-\u{2069}]|``|,,|\"\"|\p{L}[`´]\p{L}|Ã "
     + "".join(f"|{_sequence_pattern(codec)}" for codec in _WHOLE_TEXT_CODECS)
@@ -115,6 +123,18 @@ def _decode_mail_bytes(match: re.Match[str]) -> str:
     return match[0]
 
 
+def _decode_foreign(line: str) -> str:
+    """Return a line of UTF-8 in Latin letters that was read in a code page of Chinese, Japanese or Thai."""
+    num_runs = len(_FOREIGN_RUN.findall(line))
+    if num_runs > 1 and 2 * len(_IN_WORD.findall(line)) >= num_runs:
+        for codec in ("gbk", "cp932", "cp874"):
+            with suppress(UnicodeError):
+                decoded = line.encode(codec).decode("utf-8")
+                if not _NOT_LATIN.search(decoded):
+                    return decoded
+    return line
+
+
 def decode_entities(text: str) -> str:
     r"""Replace character references, ``\u00e9``, ``\n`` and shapes of Arabic letters with their characters.
 
@@ -124,6 +144,8 @@ def decode_entities(text: str) -> str:
         text = _ARABIC_SHAPES.sub(
             lambda match: unicodedata.normalize("NFKC", match[0]).replace(" ", ""), text
         )
+        if _IN_WORD.search(text):
+            text = "\n".join(map(_decode_foreign, text.split("\n")))
     if _PYTHON.match(text):
         with catch_warnings(action="error"), suppress(Exception):
             if repr(value := literal_eval(text)) == text:

@@ -19,8 +19,11 @@ _BPE = re.compile(r"\S@@ \S")
 _WORDPIECE = re.compile(r"\S ##(?=[^\W\d_])")
 _BYTE_LEVEL = re.compile(r"(?:^|\s)Ġ\S", re.MULTILINE)
 _MIN_BYTE_LEVEL = 0.4  # of the words; in Maltese few begin with this letter
-# A part of speech behind a word, as taggers write it: ``dog_NN``, ``我/r``, ``dog/NN/O``.
-_TAGGED = re.compile(r"(?<=\S)(?:[_/](?:[A-Z]{1,5}\$?|[a-z]{1,2}|[.,:]|``|''|-[LR]RB-))+(?=\s|$)")
+# A part of speech behind a word, as taggers write it: ``dog_NN``, ``我/r``, ``dog/NN/O``; factors: ``dogs|dog|NN``.
+_TAGGED = re.compile(
+    r"(?<=\S)(?:[_/](?:[A-Z]{1,5}\$?|[a-z]{1,2}|[.,:]|``|''|-[LR]RB-))+(?=\s|$)"
+    r"|(?<=[^\s|￨])(?:[|￨][^\s|￨]+)+(?=\s|$)"
+)
 _MIN_TAGGED, _MIN_TAGGED_SHARE = 3, 0.6  # words, and their share of all
 _JOINER = re.compile(r" ?￭ ?")
 _END_OF_WORD = "</w>"
@@ -33,7 +36,7 @@ _TRAINING_MARK = re.compile(
     r"</?s>|<(?:mask|pad|unk|eos|bos|MASK|PAD|UNK|EOS|BOS|extra_id_\d+|(?:start|end)_of_turn)>|<\|[a-z_]+\|>"
     r"|\[(?:CLS|SEP|MASK|PAD|UNK|BOS|EOS|/?INST|[a-z]{2}_[A-Z]{2})\]| \|\|\| \d+-\d+| ~~~ "
     r"|^(?:__[a-z]{2,3}__ |<2[a-z]{2,3}> |>>[a-z]{2,3}(?:_[A-Z][a-z]{3})?<< ?|[a-z]{3}_[A-Z][a-z]{3} |[a-z]{2}_XX )"
-    r"|^(?:__label__\S+ )+"
+    r"|^(?:__label__\S+ )+|<s snum=\d+>"
     r"| [a-z]{2}_XX$",
     re.MULTILINE,
 )
@@ -80,7 +83,7 @@ def tokenised_kind(text: str) -> str:
         return "marks of training"
     if any(sign in text for sign in ("</", "<br", "[/")) and _TAG.search(text):
         return TAGS
-    if ("_" in text or "/" in text) and _are_tagged(text):
+    if any(sign in text for sign in "_/|￨") and _are_tagged(text):
         return "tagged words"
     signs = 0
     if "@" in text:

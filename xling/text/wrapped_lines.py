@@ -1,7 +1,8 @@
 """Lines of a fixed width, as of books and mail: told from verses and lists, and joined to paragraphs again."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from xling.text.long_texts import CLOSING, SENTENCE_ENDS, is_ended
 from xling.text.words.units import unspaced_share
@@ -15,6 +16,11 @@ _MAX_SHARE_PAUSES = 0.35
 _MIN_SHARE_SMALL = 0.5
 _LONG_PARAGRAPH = 4000
 _WIDE_MARKS = "，。、！？；：．｡「」『』（）《》〈〉【】"
+_HYPHENS = "-\u2010\u00ad\u00ac"  # the last two are never part of a word
+_DIVIDED = re.compile(rf"([^\W\d_]+)[{_HYPHENS}]\n(?!(?:und|oder|and) )([^\W\d_]+)")
+_COMPOUND = re.compile(r"[^\W\d_]+[-\u2010][^\W\d_]+")
+_MIN_DIVIDED, _MIN_SHARE_DIVIDED = 3, 0.04
+_AND = ("und ", "oder ", "and ")  # behind a part of a compound that goes on later: ``Haupt- und Nebensatz``
 # A verse ends with one of these more often than a line that is full.
 _PAUSES = (*SENTENCE_ENDS, *",;:،؛，、；：|")
 
@@ -46,12 +52,32 @@ def wrapped_width(lines: Sequence[str]) -> int:
     return width if len(full) >= _MIN_SHARE_FULL_UNCASED * len(pairs) else 0
 
 
-def join_wrapped(lines: Iterable[str], width: int) -> Iterator[str]:
+def compounds_of_divided(lines: Sequence[str]) -> frozenset[str] | None:
+    """Return the words with a hyphen inside of a line if a program has divided words at line ends, else None.
+
+    Without such a program hardly a line in a hundred ends in the hyphen of a compound.
+
+    Args:
+        lines: the first of a text whose lines have a fixed width.
+    """
+    texts = list(filter(None, map(str.strip, lines)))
+    num = sum(_divided(a, b) is not None for a, b in itertools.pairwise(texts))
+    if num < max(_MIN_DIVIDED, _MIN_SHARE_DIVIDED * len(texts)):
+        return None
+    return frozenset(
+        match[0].lower().replace("\u2010", "-") for line in texts for match in _COMPOUND.finditer(line)
+    )
+
+
+def join_wrapped(lines: Iterable[str], width: int, compounds: Collection[str] | None = None) -> Iterator[str]:
     """Yield the paragraphs of lines that `wrapped_width` has found to be ``width`` characters wide.
 
     A paragraph ends at an empty line, at a line to which the next word would have been added, and at a sentence before
-    a line that is indented further. A word that ends in a hyphen is followed by no blank; no character is lost. Where
-    no paragraph ends, one of thousands of characters ends with a sentence, which bounds memory.
+    a line that is indented further. A word that ends in a hyphen is followed by no blank. Where no paragraph ends, one
+    of thousands of characters ends with a sentence, which bounds memory.
+
+    Args:
+        compounds: of `compounds_of_divided`; the hyphen of another word that is divided goes. None keeps all.
     """
     parts: list[str] = []
     size = indent = 0
@@ -59,13 +85,13 @@ def join_wrapped(lines: Iterable[str], width: int) -> Iterator[str]:
         text, last_indent, indent = line.strip(), indent, len(line) - len(line.lstrip())
         is_new = parts and indent > last_indent and is_ended(parts[-1])
         if parts and (is_new or not text or not _is_full(parts[-1], text, width) or _is_long(parts, size)):
-            yield _joined(parts)
+            yield _joined(parts, compounds)
             parts, size = [], 0
         if text:
             parts.append(text)
             size += len(text)
     if parts:
-        yield _joined(parts)
+        yield _joined(parts, compounds)
 
 
 def join_sentences(lines: Iterable[str]) -> Iterator[str]:
@@ -92,13 +118,22 @@ def _is_long(lines: Sequence[str], size: int) -> bool:
     return size > 10 * _LONG_PARAGRAPH or (size > _LONG_PARAGRAPH and is_ended(lines[-1]))
 
 
-def _joined(lines: Sequence[str]) -> str:
+def _divided(line: str, following: str) -> re.Match[str] | None:
+    word = _DIVIDED.search(f"{line[-_MAX_WIDTH:]}\n{following[:_MAX_WIDTH]}")
+    return None if following[0].isupper() else word
+
+
+def _joined(lines: Sequence[str], compounds: Collection[str] | None = None) -> str:
     text = lines[0]
     for line in lines[1:]:
+        if compounds is not None and (word := _divided(text, line)):
+            is_compound = text[-1] in "-\u2010" and f"{word[1]}-{word[2]}".lower() in compounds
+            text = (text if is_compound else text[:-1]) + line
+            continue
         glued = (
             _is_unspaced(text[-1])
             or _is_unspaced(line[0])
-            or (text[-1] in "-\u2010\u00ad" and text[-2:-1].isalpha())
+            or (text[-1] in _HYPHENS and text[-2:-1].isalpha() and not line.startswith(_AND))
         )
         text += line if glued else f" {line}"
     return text

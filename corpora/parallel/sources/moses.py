@@ -5,6 +5,7 @@ read as OPUS ships it, with members ending in ``.en`` and ``.sw``.
 """
 
 from collections.abc import Iterator
+from glob import escape
 from itertools import chain, zip_longest
 from pathlib import Path, PurePosixPath
 
@@ -25,6 +26,7 @@ from xling.corpora.parallel.sources import (
 from xling.text.document import Ledger
 from xling.text.files import corpus_reader
 from xling.text.files.compressed import MAX_CELL_BYTES
+from xling.text.files.globs import matching_files
 from xling.text.files.other_formats import head_of, is_other_format
 
 _ENDINGS = ("", ".gz", ".xz", ".bz2", ".zst")
@@ -107,7 +109,9 @@ def align_lines(
         raise UserError(
             f"{src_name} or {tgt_name} holds a table, markup or subtitles: {next(filter(None, head))[:60]}",
             "line-aligned text; tsv:, tmx:, xliff: and others read the rest",
-            r"of SGML of WMT write the segments: sed -n 's/.*<seg[^>]*> *\(.*\)<\/seg>.*/\1/p'",
+            "take the column of the text out of each: cut -f2 FILE"
+            if "\t" in next(filter(None, head))
+            else r"of SGML of WMT write the segments: sed -n 's/.*<seg[^>]*> *\(.*\)<\/seg>.*/\1/p'",
         )
     src, tgt = chain(heads[0], src), chain(heads[1], tgt)
     for number, (src_line, tgt_line) in enumerate(zip_longest(src, tgt)):
@@ -143,8 +147,11 @@ def _file_of_language(stem: str, lang: Language) -> Path:
     for name in names:
         if Path(name).is_file():
             return Path(name)
+    others = ", ".join(map(str, matching_files(f"{escape(stem)}*")[:4]))
     raise UserError(
-        f"no file at {names[0]} or {names[0]}.gz", "moses:STEM with STEM.SRC and STEM.TGT, or moses:SRC+TGT"
+        f"no file at {names[0]} or {names[0]}.gz",
+        "moses:STEM with STEM.SRC and STEM.TGT, or moses:SRC+TGT",
+        f"check the path; files that begin so: {others}" if others else "check the path",
     )
 
 

@@ -147,6 +147,11 @@ _KINDS = {
     b"\x5d\x00\x00": "compressed by lzma",
     b"LZIP": "compressed by lzip",
     b"\xff\x06\x00\x00sNaPpY": "compressed by snappy",
+    b"\x89PNG": "a picture",
+    b"\xff\xd8\xff": "a picture",
+    b"GIF87a": "a picture",
+    b"GIF89a": "a picture",
+    b"\x93NUMPY": "an array of numpy",
 }
 _TAR_MAGIC, _TAR_PLACE = b"ustar", 257
 _SAMPLE_BYTES = 1 << 16
@@ -158,6 +163,13 @@ _MIN_OF_PAGE, _MIN_ALPHABET, _MAX_ODD = 0.9, 0.3, 0.02  # of the characters of U
 _ODD = ("Cn", "Co", "Cs")  # categories: of no character of a text
 _SYMBOLS = 0x20  # the upper byte of dashes and quotes, after those of alphabets
 _COMMON_HAN, _MIN_HAN = "的一是不了在人有這这のをはにがとた、。，", 0.08
+
+
+def kind_of(head: bytes) -> str:
+    """Return what a file is by its first bytes, "" for what may be text."""
+    if head[_TAR_PLACE:].startswith(_TAR_MAGIC):
+        return "a tar archive"
+    return next((name for magic, name in _KINDS.items() if head.startswith(magic)), "")
 
 
 def utf8_chunks(
@@ -257,10 +269,7 @@ def refuse_other_files(head: bytes, path: Path) -> None:
     Raises:
         UserError: it does; the message names the encoding and the command that converts it.
     """
-    kind = next((name for magic, name in _KINDS.items() if head.startswith(magic)), "")
-    if head[_TAR_PLACE:].startswith(_TAR_MAGIC):
-        kind = "a tar archive"
-    if kind:
+    if kind := kind_of(head):
         is_packed = "archive" in kind or "compressed" in kind
         raise UserError(
             f"{path} is {kind}, not text",

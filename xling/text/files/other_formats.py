@@ -14,13 +14,17 @@ _MARKUP = (
     *("<?xml", "<mediawiki", "<!", "<htm", "<head", "<body", "<div", "<p>", "<doc ", '{"', "warc/1."),
     *("<srcset", "<refset", "<tstset", "<mteval", "<tmx", "<xliff"),
     *("\\documentclass", "\\id ", "[script info]", "webvtt", "[{", "insert into ", "-- mysql dump"),
+    *('file type = "ootextfile', "<annotation_document", "<alto", "<rss", "<feed", "%pdf-", "{\\rtf"),
 )
-# Lines of USFM, of subtitles, of lyrics, times, messages of a chat with their dates, JSON, messages of programs, logs.
+# Lines of USFM, of subtitles, of lyrics, times alone or before what is said, messages of a chat with their dates, JSON,
+# messages of programs, logs.
 _MARKED = re.compile(
     r'"[^"]*" ?[=:] ".*"[;,]?|msg(?:id|str) ".*|\[?\d+[/.-]\d+[/.-]\d+(?:,? |T)\d+:\d\d.*|'
     r"\\[a-z]+\d?\*?(?: .*)?|Dialogue: \d.*|\{\d+\}\{\d+\}.*|\[\d+:\d\d(?::\d\d)?(?:\.\d+)?\].*|[\d:.,]+ +--> .*|"
-    r"[a-zA-Z][\w.-]*=\S.*|[\d:]+\.\d+,[\d:]+\.\d+|[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d .*|\d+:\d\d <.*"
+    r"[a-zA-Z][\w.-]*=\S.*|[\d:]+\.\d+,[\d:]+\.\d+|[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d .*|\d+:\d\d <.*|"
+    r"(?:\d+:)?\d+:\d\d|\[?\d+:\d\d:\d\d(?:[.,]\d+)?\]? .*"
 )
+_NUMBERED = re.compile(r"[\[(]?\d{1,7}(?::\d{1,3})?[\]).:]?\s+\S.*")
 _MARKDOWN = re.compile(r"#{1,6} \S.*|```.*|\|.*\||.*\]\((?:https?:|[#/.]).*")
 _MAIL = re.compile(
     "(?:Received|Return-Path|Delivered-To|Message-I[Dd]|MIME-Version|Content-(?:Type|Transfer-Encoding)|In-Reply-To|"
@@ -62,10 +66,11 @@ def is_other_format(head: Sequence[str], name: str = "") -> bool:
 
 
 def is_markdown(head: Sequence[str]) -> bool:
-    """Return whether the first lines of a file have headings, tables, code or links of Markdown."""
-    return _are_many(list(filter(None, head)), _MARKDOWN)
+    """Return whether the first lines of a file have marks of Markdown, or nearly each a number before it."""
+    texts = list(filter(None, head))
+    return _are_many(texts, _MARKDOWN) or _are_many(texts, _NUMBERED, _MIN_NAMED)
 
 
-def _are_many(texts: Sequence[str], pattern: re.Pattern[str]) -> bool:
+def _are_many(texts: Sequence[str], pattern: re.Pattern[str], min_share: float = _MIN_MARKED) -> bool:
     num = sum(1 for line in texts if pattern.fullmatch(line.strip()))
-    return num >= max(MIN_ROWS, _MIN_MARKED * len(texts))
+    return num >= max(MIN_ROWS, min_share * len(texts))
