@@ -3,12 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from xling.core.errors import UserError
-<<<<<<< HEAD
-from xling.corpora.sources.jsonl import FIELDS, count_refused, from_row
-=======
-from xling.corpora.common.parquet_rows import DAMAGE, read_rows
 from xling.corpora.sources.jsonl import FIELDS, TEXT_FIELDS, count_refused, from_row
->>>>>>> inputs
 from xling.corpora.sources.source import SOURCES, LocalFiles, Shard
 from xling.text.document import Document, Ledger
 from xling.text.files.compressed import raise_if_of_machine

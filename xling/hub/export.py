@@ -38,6 +38,7 @@ from xling.hub import (
     unsupported_parts,
 )
 from xling.hub.settings import ExportConfig
+from xling.models import parts
 from xling.models.files import model_weights
 from xling.models.files.model_folder import SENTENCE_FILE, TASK_FILE
 from xling.models.generate.decode import BOS, EOS, allowed_tokens
@@ -122,8 +123,8 @@ def make_converter(
     else:
         convert = _to_modernbert if unsupported_parts.is_modernbert(model.shape) else _to_xlmr
         settings, weights = convert(model)
-        if model.shape.features:
-            features_export.add_features(model.shape, model.state, settings, weights)
+        if folder := parts.value(model.shape, "features"):
+            features_export.add_features(Path(folder), model.state, settings, weights)
     if (num_pieces := fast_tokenizer.get_vocab_size()) != settings["vocab_size"]:
         raise UserError(
             f"{cfg.checkpoint} has {settings['vocab_size']} embeddings and a vocabulary of {num_pieces}",

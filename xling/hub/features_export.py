@@ -12,7 +12,6 @@ from torch import Tensor
 
 from xling.array_types import Shaped
 from xling.hub import layouts, static_export
-from xling.models.network.encoder import EncoderConfig
 from xling.static import encoder_files
 
 MODULE_NAME, MODEL_TYPE, PREFIX = "modeling_features", "xling_features", "Features"
@@ -39,7 +38,7 @@ vectors = model.encode(["Habari ya asubuhi.", "Good morning."])
 
 
 def add_features(
-    shape: EncoderConfig,
+    folder: Path,
     state: dict[str, Shaped[Tensor, " ..."]],
     settings: dict[str, Any],
     weights: dict[str, Tensor],
@@ -47,15 +46,14 @@ def add_features(
     """Make config.json and weights of XLM-R those of an encoder with features, in place.
 
     Args:
-        shape: shape of the encoder.
-        state: its weights by our names.
+        folder: the static encoder.
+        state: weights of the model by our names.
         settings: config.json.
         weights: weights by the names of transformers.
 
     Raises:
         UserError: the static encoder is missing or damaged.
     """
-    folder = Path(shape.features)
     static = replace(encoder_files.read_shape(folder), sketch=0)
     tensors = load_file(folder / encoder_files.WEIGHTS_FILE)
     prefix = f"{layouts.XLMR.tokens}."

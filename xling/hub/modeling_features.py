@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 from transformers import (
     XLMRobertaConfig,
     XLMRobertaForMaskedLM,
@@ -70,10 +70,10 @@ class WordFeatures(nn.Embedding):
             self._words = KnownWords(buffers["names"], buffers["is_known"], encoder)
         return self._words
 
-    def forward(self, input: Int[Tensor, " *places"]) -> Float[Tensor, " *places dim"]:
+    def forward(self, ids: Int[Tensor, " *places"]) -> Float[Tensor, " *places dim"]:
         """Look up the pieces and mix each with its word."""
-        rows = F.embedding(input.flatten(), self.weight, self.padding_idx)
-        return mix_words(self.words, input.flatten(), rows, self.weight).view(*input.shape, -1)
+        rows = F.embedding(ids.flatten(), self.weight, self.padding_idx)
+        return mix_words(self.words, ids.flatten(), rows, self.weight).view(*ids.shape, -1)
 
 
 class FeaturesModel(XLMRobertaModel):
@@ -86,20 +86,33 @@ class FeaturesModel(XLMRobertaModel):
         self.embeddings.word_embeddings = WordFeatures(config)
 
 
-def _with_features(base: type) -> type:
-    """Return a class of XLM-R whose encoder mixes words."""
+class WithFeatures:
+    """A class of XLM-R with a head, whose encoder mixes words."""
 
-    def __init__(self: Any, config: FeaturesConfig) -> None:
-        base.__init__(self, config)
-        self.roberta.embeddings.word_embeddings = WordFeatures(config)
-        self.tie_weights()
+    config_class = FeaturesConfig
 
-    name = base.__name__.replace("XLMRoberta", "Features")
-    return type(name, (base,), {"__init__": __init__, "config_class": FeaturesConfig, "__module__": __name__})
+    def __init__(self, config: FeaturesConfig) -> None:
+        super().__init__(config)  # type: ignore[call-arg]
+        model: Any = self
+        model.roberta.embeddings.word_embeddings = WordFeatures(config)
+        model.tie_weights()
 
 
-FeaturesForMaskedLM = _with_features(XLMRobertaForMaskedLM)
-FeaturesForSequenceClassification = _with_features(XLMRobertaForSequenceClassification)
-FeaturesForTokenClassification = _with_features(XLMRobertaForTokenClassification)
-FeaturesForQuestionAnswering = _with_features(XLMRobertaForQuestionAnswering)
-FeaturesForMultipleChoice = _with_features(XLMRobertaForMultipleChoice)
+class FeaturesForMaskedLM(WithFeatures, XLMRobertaForMaskedLM):
+    """The encoder with its LM head."""
+
+
+class FeaturesForSequenceClassification(WithFeatures, XLMRobertaForSequenceClassification):
+    """The encoder with a head for classes of texts and pairs."""
+
+
+class FeaturesForTokenClassification(WithFeatures, XLMRobertaForTokenClassification):
+    """The encoder with a head for tags of words."""
+
+
+class FeaturesForQuestionAnswering(WithFeatures, XLMRobertaForQuestionAnswering):
+    """The encoder with a head for spans."""
+
+
+class FeaturesForMultipleChoice(WithFeatures, XLMRobertaForMultipleChoice):
+    """The encoder with a head that chooses among texts."""

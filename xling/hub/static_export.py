@@ -99,7 +99,7 @@ def write_export(cfg: ExportConfig, out: Path) -> dict[str, Any]:
 
 
 def copy_code(out: Path, names: Sequence[str]) -> None:
-    """Copy modules of xling into an export, the one with the classes first, and `xling.text.words.han` with its table."""
+    """Copy modules of xling, the one with the classes first, and `xling.text.words.han` with its table."""
     for name in names:
         code = resources.files("xling").joinpath(name).read_text(encoding="utf-8")
         note = _COPIED_NOTE if name == names[0] else ""

@@ -50,7 +50,9 @@ class KnownWords:
 
     def find(
         self, ids: Int[np.ndarray, " tokens"]
-    ) -> tuple[Int64[Tensor, "words neighbours"], Float32[Tensor, "words neighbours"], Int[np.ndarray, " tokens"]]:
+    ) -> tuple[
+        Int64[Tensor, "words neighbours"], Float32[Tensor, "words neighbours"], Int[np.ndarray, " tokens"]
+    ]:
         """Return the pieces that are nearest to each distinct word of a text, and which word a token is of.
 
         Returns:
@@ -75,7 +77,9 @@ class KnownWords:
             cosines = unit_length(self._encoder.word_vectors(words)) @ self._space.T
             nearest = cosines.topk(min(NUM_NEIGHBOURS, len(self._known)), 1)
             shares = torch.softmax(nearest.values / TEMPERATURE, 1)
-            self._found.update(zip(words, zip(self._known[nearest.indices], shares, strict=True), strict=True))
+            self._found.update(
+                zip(words, zip(self._known[nearest.indices], shares, strict=True), strict=True)
+            )
 
 
 def mix_words(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -94,9 +95,7 @@ def test_each_piece_is_the_mean_of_its_row_and_of_the_words_nearest_to_its_whole
         nearest = cosines.topk(min(NUM_NEIGHBOURS, len(known)))
         shares = torch.softmax(nearest.values[0] / TEMPERATURE, 0)
         mix = (shares[:, None] * tokens.weight[torch.tensor(known)[nearest.indices[0]]]).sum(0)
-        expected = [
-            tokens.weight[i] if names[i] == "\u2581" else (tokens.weight[i] + mix) / 2 for i in ids
-        ]
+        expected = [tokens.weight[i] if names[i] == "\u2581" else (tokens.weight[i] + mix) / 2 for i in ids]
         with torch.no_grad():
             read = tokens(torch.tensor([0, *ids, 2]))
         torch.testing.assert_close(read[1:-1], torch.stack(expected), atol=1e-6, rtol=1e-5)
@@ -114,7 +113,9 @@ def test_a_word_that_no_text_had_is_read_as_its_translation(tmp_path: Path) -> N
         encoder_files.save_encoder(StaticEncoder(shape, table, {}), made.path)
     rows = torch.nn.Embedding(11, 4, padding_idx=1)
     features = WordFeatures(rows, tmp_path / "static")
-    features.spell(["<s>", "<pad>", "</s>", "<unk>", "\u2581water", "\u2581fire", "\u2581ma", "ji", ",", "7", "<mask>"])
+    features.spell(
+        ["<s>", "<pad>", "</s>", "<unk>", "\u2581water", "\u2581fire", "\u2581ma", "ji", ",", "7", "<mask>"]
+    )
     features.know([4, 5])
     with torch.no_grad():
         read = features(torch.tensor([0, 6, 7, 2, 0, 5, 8, 9, 10, 2]))
@@ -129,7 +130,7 @@ def test_a_batch_gives_the_states_of_its_texts_alone(taught: Path) -> None:
     together = states(net, inputs)
     borders = [*np.flatnonzero(inputs["positions"].numpy() == 0).tolist(), len(together)]
     assert len(borders) == 4
-    for first, last in zip(borders, borders[1:], strict=False):
+    for first, last in pairwise(borders):
         alone = {"src_tokens": inputs["src_tokens"][first:last], "positions": inputs["positions"][first:last]}
         torch.testing.assert_close(
             states(net, alone | {"runs": [(1, last - first)]}), together[first:last], atol=1e-5, rtol=1e-4
@@ -137,7 +138,9 @@ def test_a_batch_gives_the_states_of_its_texts_alone(taught: Path) -> None:
 
 
 def test_a_control_has_new_rows_and_the_same_words(taught: Path) -> None:
-    control, net = (model_weights.load_model(taught, random_init=on)[0].encoder.tokens for on in (True, False))
+    control, net = (
+        model_weights.load_model(taught, random_init=on)[0].encoder.tokens for on in (True, False)
+    )
     assert not torch.equal(control.weight, net.weight)
     for name, spelled in net.named_buffers():
         assert spelled.any() and torch.equal(spelled, control.get_buffer(name)), name
@@ -148,7 +151,9 @@ def test_a_start_keeps_which_words_are_known(
 ) -> None:
     words = [f"init={taught}", f"model.features={static}", "train.updates=1"]
     run(settings(tiny, shards, tmp_path / "out", *words))
-    before, after = (model_weights.load_model(folder)[0].encoder.tokens for folder in (taught, tmp_path / "out"))
+    before, after = (
+        model_weights.load_model(folder)[0].encoder.tokens for folder in (taught, tmp_path / "out")
+    )
     assert torch.equal(before.is_known, after.is_known)
 
 
@@ -181,9 +186,7 @@ def test_a_folder_without_a_static_encoder_is_refused(
     shards: Path, model: Path, tiny: tuple[str, ...], tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match=r"model\.features=.*an output of xling pretrain static"):
-        checks.check(
-            settings(tiny, shards, tmp_path / "out", f"model.features={model}", "train.updates=1")
-        )
+        checks.check(settings(tiny, shards, tmp_path / "out", f"model.features={model}", "train.updates=1"))
 
 
 def test_pieces_of_bytes_are_refused(static: Path) -> None:

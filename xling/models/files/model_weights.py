@@ -103,7 +103,9 @@ def write_published(
         "format": kind,
         **facts,
         "vocab_digest": vocab_digest(vocab_dir),
-        "weights": {k: (v.float() if v.is_floating_point() else v).detach().cpu() for k, v in weights.items()},
+        "weights": {
+            k: (v.float() if v.is_floating_point() else v).detach().cpu() for k, v in weights.items()
+        },
     }
     torch.save(state, path)
 
@@ -320,7 +322,7 @@ def start_from(
     digest, spelled = "encoder.tokens.digest", {*spelling_of(model)}
     if digest in ours and digest in theirs and not ours[digest].equal(theirs[digest]):
         raise UserError(
-            f"init={directory} learned from the features of another static encoder than {model.cfg.features}",
+            f"init={directory} learned from the features of another static encoder than {parts.value(model.cfg, 'features')}",
             "the folder that its own model.features names",
         )
     excluded = {*spelled, *BY_TOKEN} if leave_embeddings else spelled - {"encoder.tokens.is_known"}

@@ -14,8 +14,11 @@ from xling.models.parts import PARTS, Part
 
 @PARTS.register("features")
 class Features(Part):
-    """folder of an encoder, empty for none. With a decoder, its states are the word vectors of the source; without, it is
-    a static encoder, by which each word is mixed from the known words that are nearest to it."""
+    """folder of an encoder, empty for none.
+
+    With a decoder, its states are the word vectors of the source. Without one it is a static encoder, by which each word
+    is mixed from the known words that are nearest to it.
+    """
 
     setting = setting("", own=True)
     is_frozen = True
