@@ -46,7 +46,7 @@ class KnownWords:
         self._known = is_known.nonzero().flatten().cpu()
         known_words, _ = self._words.find(self._known.numpy())
         self._space = unit_length(encoder.word_vectors(known_words))
-        self._found: dict[str, tuple[Tensor, Tensor]] = {}
+        self._mixes: dict[str, tuple[Tensor, Tensor]] = {}
 
     def find(
         self, ids: Int[np.ndarray, " tokens"]
@@ -60,16 +60,16 @@ class KnownWords:
             for symbols, signs and numbers, and in scripts without spaces, whose words the pieces do not show.
         """
         words, word_of = self._words.find(ids)
-        mixed = dict.fromkeys(w for w in words if w[:1].isalpha() and not is_unspaced(w))
-        number_of = {word: number for number, word in enumerate(mixed)}
+        in_letters = dict.fromkeys(w for w in words if w[:1].isalpha() and not is_unspaced(w))
+        number_of = {word: number for number, word in enumerate(in_letters)}
         numbers = np.array([*(number_of.get(word, -1) for word in words), -1])
-        if len(self._found) > MAX_WORDS:
-            self._found.clear()
-        self._add([word for word in number_of if word not in self._found])
-        found = [self._found[word] for word in number_of]
+        if len(self._mixes) > MAX_WORDS:
+            self._mixes.clear()
+        self._add([word for word in number_of if word not in self._mixes])
+        mixes = [self._mixes[word] for word in number_of]
         width = min(NUM_NEIGHBOURS, len(self._known))
-        pieces = torch.stack([each for each, _ in found]) if found else self._known.new_zeros(0, width)
-        shares = torch.stack([each for _, each in found]) if found else torch.zeros(0, width)
+        pieces = torch.stack([each for each, _ in mixes]) if mixes else self._known.new_zeros(0, width)
+        shares = torch.stack([each for _, each in mixes]) if mixes else torch.zeros(0, width)
         return pieces, shares, numbers[word_of]
 
     def _add(self, words: Sequence[str]) -> None:
@@ -77,7 +77,7 @@ class KnownWords:
             cosines = unit_length(self._encoder.word_vectors(words)) @ self._space.T
             nearest = cosines.topk(min(NUM_NEIGHBOURS, len(self._known)), 1)
             shares = torch.softmax(nearest.values / TEMPERATURE, 1)
-            self._found.update(
+            self._mixes.update(
                 zip(words, zip(self._known[nearest.indices], shares, strict=True), strict=True)
             )
 

@@ -322,7 +322,7 @@ def start_from(
     digest, spelled = "encoder.tokens.digest", {*spelling_of(model)}
     if digest in ours and digest in theirs and not ours[digest].equal(theirs[digest]):
         raise UserError(
-            f"init={directory} learned from the features of another static encoder than {parts.value(model.cfg, 'features')}",
+            f"init={directory} has features of another static encoder than {parts.value(model.cfg, 'features')}",
             "the folder that its own model.features names",
         )
     excluded = {*spelled, *BY_TOKEN} if leave_embeddings else spelled - {"encoder.tokens.is_known"}

@@ -16,8 +16,8 @@ from xling.models.parts import PARTS, Part
 class Features(Part):
     """folder of an encoder, empty for none.
 
-    With a decoder, its states are the word vectors of the source. Without one it is a static encoder, by which each word
-    is mixed from the known words that are nearest to it.
+    With a decoder, its states are the word vectors of the source. Without one it is a static encoder, by which each
+    word is mixed from the known words that are nearest to it.
     """
 
     setting = setting("", own=True)
