@@ -19,7 +19,6 @@ from omegaconf import OmegaConf
 
 from xling.core.errors import UserError
 from xling.core.settings import config
-from xling.models import larger_start
 from xling.models.distributed import processes
 from xling.models.files import model_weights, training_checkpoint
 from xling.models.model_setting import ENCODER
@@ -63,10 +62,7 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
     model, criterion = task.build_model(full.model), task.build_criterion(full.criterion)
     if cfg.init:
         init, data = Path(cfg.init), Path(cfg.data)
-        if cfg.init_tiled:
-            larger_start.start_tiled(model, init, data, cfg.init_noise)
-        else:
-            model_weights.start_from(model, init, task.langs, data, leaves_embeddings(cfg), cfg.init_layers)
+        model_weights.start_from(model, init, task.langs, data, leaves_embeddings(cfg), cfg.init_layers)
         task.attach(model)
     if cfg.encoder:
         two = Path(cfg.encoder), Path(cfg.decoder)

@@ -178,8 +178,7 @@ def leaves_embeddings(cfg: PretrainConfig) -> bool:
 def _check_init(cfg: PretrainConfig, langs: list[str], decoder: bool) -> None:
     """Check that a training can start from a published model, as `xling.models.files.model_weights.start_from` does."""
     directory = Path(cfg.init)
-    check_start = model_folder.check_model if cfg.init_tiled else model_folder.check_body
-    content = check_start(directory, *model_folder.OURS)
+    content = model_folder.check_body(directory, *model_folder.OURS)
     if not leaves_embeddings(cfg):
         model_folder.check_vocabulary(vocab.vocab_digest(directory), Path(cfg.data), directory)
     if cfg.embeddings and vocab.vocab_digest(directory) == vocab.vocab_digest(Path(cfg.data)):
@@ -190,7 +189,7 @@ def _check_init(cfg: PretrainConfig, langs: list[str], decoder: bool) -> None:
         )
     if cfg.embeddings and (decoder or content["format"] == model_folder.SEQ2SEQ):
         raise UserError(f"embeddings={cfg.embeddings} with a model that has a decoder", "an encoder")
-    if not content or cfg.init_tiled:
+    if not content:
         return
     theirs = model_folder.shape_of(content)
     if cfg.model.lang_embeddings:
