@@ -121,30 +121,6 @@ class QuantizeConfig:
 
 
 @dataclass(frozen=True)
-class MeasureConfig:
-    """Settings of `xling.hub.size_and_latency`.
-
-    Attributes:
-        checkpoints: NAME=DIRECTORY, or directories, which give their names; the first is what the others are compared
-            with.
-        int8: the same for what is measured in 8-bit integers.
-        text: files, globs or corpus directories; the models read their first lines.
-        out: directory to publish: ``measured.json``.
-        lines: of the text, one at a time.
-        rounds: times that every model reads them.
-        lose: points that a smaller model may lose; a report names the smallest one that keeps to it.
-    """
-
-    checkpoints: tuple[str, ...]
-    text: tuple[str, ...]
-    out: Path
-    int8: tuple[str, ...] = ()
-    lines: int = 100
-    rounds: int = 5
-    lose: float = 2.0
-
-
-@dataclass(frozen=True)
 class MergeConfig:
     """Settings of ``xling merge``.
 
