@@ -96,10 +96,8 @@ class Comparison:
         difference: score of b minus score of a, averaged over languages and seeds, in points.
         low: lower end of the 95 % interval of the difference.
         high: upper end.
-        p_lower: probability of a difference this low or lower if the systems were exchangeable.
         p_two_sided: probability of a difference this large in either direction.
         n: rows in all.
-        detectable: drop that a one-sided test at ``alpha`` of `power_drop` detects with 95 % power.
         clusters: number of sampling units: items with their passage or document.
         seeds: number of trainings that the difference is averaged over.
     """
@@ -107,10 +105,8 @@ class Comparison:
     difference: float
     low: float
     high: float
-    p_lower: float
     p_two_sided: float
     n: int
-    detectable: float
     clusters: int
     seeds: int
 
@@ -238,29 +234,16 @@ def compare_systems(
     noise = _seed_noise(draws, observed, weights, seeds, key)
     low, high = _percentile_interval(draws @ weights + noise, difference, count)
     randomised = sign * _randomised_differences(matrices, metric, key, num_resamples) + noise
-    num_as_low = int((randomised <= difference + TIE_TOLERANCE).sum())
     num_as_extreme = int((np.abs(randomised) >= abs(difference) - TIE_TOLERANCE).sum())
     return Comparison(
         difference=difference,
         low=low,
         high=high,
-        p_lower=(num_as_low + 1) / (num_resamples + 1),
         p_two_sided=(num_as_extreme + 1) / (num_resamples + 1),
         n=sum(len(pair.a) for pair in pairs),
-        detectable=power_drop(float(randomised.std())),
         clusters=count,
         seeds=len(set(seeds)),
     )
-
-
-def power_drop(standard_error: float, alpha: float = 0.01, power: float = 0.95) -> float:
-    """Return the drop in points that a one-sided test at ``alpha`` detects with probability ``power``.
-
-    Args:
-        standard_error: of the difference when there is none, in points.
-        alpha, power: share of false alarms allowed, and share of drops detected.
-    """
-    return (NormalDist().inv_cdf(1 - alpha) + NormalDist().inv_cdf(power)) * standard_error
 
 
 def seed_variance(

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from xling.core.errors import UserError
-from xling.core.settings.codes import Lang
+from xling.core.settings.values import Lang
 
 
 @dataclass(frozen=True)
@@ -25,27 +25,6 @@ class ExportConfig:
     out: Path
     scores: tuple[Path, ...] = ()
     pooling: Literal["mean", "cls"] = "mean"
-
-
-@dataclass(frozen=True)
-class PushConfig:
-    """Settings of ``xling push``.
-
-    Attributes:
-        source: directory of ``xling export``.
-        repo: name of the repository on the Hugging Face Hub, as OWNER/NAME; it is created if it does not exist.
-        private: create a private repository.
-        revision: branch to upload to, the main one if empty.
-        message: message of the commit.
-        endpoint: address of the Hub, that of the variable HF_ENDPOINT if empty.
-    """
-
-    source: Path
-    repo: str
-    private: bool = False
-    revision: str = ""
-    message: str = ""
-    endpoint: str = ""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from xling.models.model_setting import ENCODER
 from xling.models.network.adapters import is_adapter
 from xling.models.optim.schedules import ScheduleConfig
 from xling.models.shape import ModelConfig, names
-from xling.objectives import OBJECTIVES, mix_settings
+from xling.objectives import OBJECTIVES, declared
 from xling.objectives.multi import MultiConfig
 from xling.static import new_rows, pieces
 from xling.training import two_starts
@@ -233,8 +233,8 @@ def _task_of(cfg: PretrainConfig) -> tuple[str, Any]:
     known = {"data": cfg.data, "langs": ",".join(cfg.langs), "seed": str(cfg.seed)}
     if len(cfg.objectives) == 1:
         ((name, settings),) = cfg.objectives.items()
-        mix_settings.unscheduled(name, settings)
-        own = {key: value for key, value in settings.items() if key not in mix_settings.SETTINGS}
+        declared.unscheduled(name, settings)
+        own = {key: value for key, value in settings.items() if key not in declared.MIX_SETTINGS}
         return f"xling_{name}", config.from_dict(OBJECTIVES[name].config, known | own, f"objectives.{name}")
     mix = known | {"objectives": json.dumps(cfg.objectives), "mode": cfg.mix}
     return "xling_multi", config.from_dict(MultiConfig, mix, "objectives")

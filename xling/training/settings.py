@@ -5,9 +5,8 @@ from typing import Literal
 
 from xling.core.errors import UserError
 from xling.core.output.rerun import NO_EFFECT_METADATA
-from xling.core.settings import ranges
-from xling.core.settings.codes import Lang, Objectives
-from xling.core.settings.ranges import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, Range, ranged
+from xling.core.settings import values
+from xling.core.settings.values import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, Lang, Objectives, Range, ranged
 from xling.models.shape import ModelConfig
 
 WITH_ENCODER = ("focus", "wechsel")
@@ -93,7 +92,7 @@ class TrainConfig:
         Raises:
             UserError: a setting out of its range.
         """
-        ranges.check(self, "train.")
+        values.check(self, "train.")
         if self.schedule == "linear" and self.final_lr:
             raise UserError(
                 f"train.final_lr={self.final_lr} with train.schedule=linear, which ends at 0",
@@ -156,7 +155,7 @@ class PhaseConfig:
         Raises:
             UserError: a setting out of its range.
         """
-        ranges.check(self, "phases.")
+        values.check(self, "phases.")
 
 
 @dataclass(frozen=True)
@@ -226,7 +225,7 @@ class PretrainConfig:
         Raises:
             UserError: a setting out of its range, or two that exclude each other.
         """
-        ranges.check(self, "")
+        values.check(self, "")
         check_two(self.encoder, self.decoder, "init", self.init or self.branch or self.init_pieces)
         if self.embeddings and not self.init:
             raise UserError(

@@ -8,9 +8,19 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.parts import Workspace
-from xling.core.settings import config, ranges
-from xling.core.settings.codes import Lang, ObjectiveSettings, Pair
-from xling.core.settings.ranges import COUNT, NOT_NEGATIVE, POSITIVE, SEQUENCE, SHARE, Range, ranged
+from xling.core.settings import config, values
+from xling.core.settings.values import (
+    COUNT,
+    NOT_NEGATIVE,
+    POSITIVE,
+    SEQUENCE,
+    SHARE,
+    Lang,
+    ObjectiveSettings,
+    Pair,
+    Range,
+    ranged,
+)
 from xling.models.generate.settings import Search
 from xling.models.shape import ModelConfig
 from xling.text.files import corpus_reader
@@ -124,7 +134,7 @@ def check_tuning_settings(cfg: Any) -> None:
     Raises:
         UserError: naming such a setting.
     """
-    ranges.check(cfg, "fit.")
+    values.check(cfg, "fit.")
     if not 0 <= cfg.unfreeze_epochs <= cfg.epochs:
         raise UserError(f"fit.unfreeze_epochs={cfg.unfreeze_epochs}", f"0 to fit.epochs={cfg.epochs}")
     if cfg.task_adapter and cfg.unfreeze_epochs:

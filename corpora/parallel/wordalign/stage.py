@@ -19,7 +19,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.output.parts import Workspace
-from xling.core.settings.codes import Pair
+from xling.core.settings.values import Pair
 from xling.corpora.parallel.clean import judge
 from xling.corpora.parallel.language_pair import OfPair
 from xling.corpora.parallel.sources.moses import file_rows

@@ -5,7 +5,7 @@ Source: Edunov et al. 2019, see `xling.models.network.frozen`.
 
 from typing import Any, ClassVar
 
-from xling.core.commands.stage_type import load
+from xling.core.registry import load
 from xling.models.model_setting import DECODER, setting
 from xling.models.parts import PARTS, Part
 
