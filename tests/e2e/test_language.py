@@ -345,7 +345,7 @@ def test_killed_at_many_moments_it_ends_in_the_same_bytes(data: Path, tmp_path: 
             if path.is_file() and path not in timed
         }
 
-    code, deaths = attempts(words, MODULES, 20, 15, (out, tmp_path / "undisturbed"))
+    code, deaths = attempts(words, MODULES, 20, 7, (out, tmp_path / "undisturbed"))
     assert code == 0 and deaths > 3
     assert contents(out) == contents(tmp_path / "undisturbed")
     assert all(manifest.verify(path.parent) for path in out.rglob(manifest.FILE_NAME))

@@ -18,8 +18,8 @@ from xling.core.output import manifest
 from xling.eval.rows.suite import Example
 
 TRAIN = ("updates=4", "warmup=1", "batch_tokens=256", "log_every=2", "valid_every=2", "save_every=2")
-MOMENTS, STRIDE = 20, 7
-"""Each attempt dies seven renames later: after one, before the next."""
+MOMENTS, STRIDE = 40, 3
+"""Each attempt dies three renames later: after one, before the next."""
 SAME = ("*.jsonl", "*.txt", "bits.json", "scores.json", "grid.csv", "claims.csv", "watch.csv", "model.pt")
 """Files that say nothing of times and places; logs are no part of them."""
 DIGEST = re.compile(rb"checkpoint:\w+")
