@@ -25,7 +25,7 @@ ORDER = (
     "corpus", "train", "own_files", "serve_a_language", "evaluate", "own_test_set", "translate", "adapt", "slurm",
     "extend",
 )  # fmt: skip
-OTHERS = ("eval list", "eval rescore", "eval power", "eval seal", "eval verify", "finetune mt")
+OTHERS = ("eval list", "eval rescore", "finetune mt")
 """Commands that do not take the settings of the stage that their first word names."""
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TINY = re.compile(r"<!-- tiny ([\w -]+): (.*?) -->")

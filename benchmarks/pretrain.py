@@ -47,7 +47,7 @@ from xling.core.sampling import rng
 from xling.core.settings import config
 from xling.objectives import OBJECTIVES
 from xling.text.files.shards import EOS, NUM_SPECIALS, ShardWriter
-from xling.training import assemble, memory
+from xling.training import assemble, update
 from xling.training.settings import PretrainConfig
 
 LANGS = {"en": 1.0, "sw": 0.3, "ur": 0.1}
@@ -213,7 +213,7 @@ class System:
 
     def block(self, num: int) -> None:
         """Run ``num`` timed updates."""
-        with nullcontext() if self.name == "stock" else memory.kept():  # as `xling pretrain` does
+        with nullcontext() if self.name == "stock" else update.memory_kept():  # as `xling pretrain` does
             self._block(num)
 
     def _block(self, num: int) -> None:

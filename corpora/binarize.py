@@ -25,10 +25,10 @@ from xling.core.languages import split_pair
 from xling.core.output import manifest
 from xling.core.progress import Progress
 from xling.core.sampling import rng
-from xling.core.settings.codes import Lang, Pair
+from xling.core.settings.values import Lang, Pair
 from xling.text import vocab as vocabulary
 from xling.text.files import corpus_reader, pair_documents, pair_folder
-from xling.text.files.shards import EOS, ShardWriter, encode_lines
+from xling.text.files.shards import EOS, ShardWriter, encode_lines, vocab_digest
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def run(cfg: BinarizeConfig) -> manifest.Manifest:
     processor = vocabulary.load_processor(vocab_dir)
     with manifest.publish(out, "binarize", given, inputs) as publication:
         vocabulary.copy_vocabulary(vocab_dir, publication.path)
-        publication.counts["vocab_digest"] = vocabulary.vocab_digest(vocab_dir)
+        publication.counts["vocab_digest"] = vocab_digest(vocab_dir)
         for lang, paths in cfg.corpora.items():
             publication.counts[lang] = _binarize_language(
                 cfg, processor, lang, paths, publication.path / lang

@@ -12,7 +12,7 @@ import numpy as np
 from xling.array_types import Float32
 from xling.core.errors import UserError
 from xling.core.registry import Registry
-from xling.core.settings import ranges
+from xling.core.settings import values
 from xling.eval.metrics import METRICS, evaluate
 from xling.eval.rows.suite import Example, Suite
 from xling.transfer.settings import TuningSettings, check_tuning_settings
@@ -37,7 +37,7 @@ class FitConfig(TuningSettings):
 
     def __post_init__(self) -> None:
         """Reject a number out of its range, or two that do not go together; raises UserError."""
-        ranges.check(self, "fit.")
+        values.check(self, "fit.")
         check_tuning_settings(self)
         if self.project and self.switch:
             raise UserError("fit.project= and fit.switch= together", "one of them", "leave the other out")

@@ -54,7 +54,6 @@ WALKED = (
     ("export hf checkpoint=w/model", "w/model/model.pt", "pooling=cls"),
     ("merge checkpoints=w/model,w/twin", "w/twin/model.pt", "weights=1,2"),
     ("import hf source=w/hf", "w/hf/model.safetensors", ""),
-    ("corpus pivot pivot=en corpora.sw=w/sw corpora.de=w/de min_langs=2", "w/sw/card.md", "min_langs=3"),
     ("corpus langid-eval text.en=w/en.txt text.sw=w/sw.txt", "w/sw.txt", "chars=50"),
     (
         f"corpus mono lang=sw source=cc-index:{DUMP} base_urls.cc=w/site cache=cache after_dedup=",

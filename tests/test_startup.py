@@ -232,7 +232,6 @@ _IN_FILES = (
     ("pretrain data={shards} out=out objectives.distill.teacher={vocab}", "no checkpoint at"),
     ("finetune toy_ner data={corpus} checkpoint={model} out=out", "has no train rows in 'en'"),
     ("merge out checkpoints={model},{seq2seq}", "differ in format"),
-    ("measure {vocab} text={corpus}/en.txt out=out", "no checkpoint at"),
     ("pretrain static data={shards} out=out", "an output of xling corpus nway"),
     ("pretrain data={shards} out=out objectives.mmlm.mask_prob=2", "mask_prob=2.0; valid: a share"),
     (

@@ -21,7 +21,7 @@ from xling.core import languages
 from xling.core.commands import call, inputs, runner
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.settings.codes import code_of
+from xling.core.settings.values import code_of
 from xling.eval.rows import rows_in_memory
 
 if TYPE_CHECKING:

@@ -43,12 +43,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from xling.core import signals, silence
-from xling.core.commands import closing, extras
+from xling.core import progress, signals
+from xling.core.commands import closing, inputs
 from xling.core.commands import help as manual
-from xling.core.commands.blanks import KEY, refuse_blanks, without_blank
+from xling.core.commands.help import KEY, first_words, refuse_blanks, refuse_misspelt, without_blank
 from xling.core.commands.machine_errors import is_of_machine, machine_error
-from xling.core.commands.misspelt import first_words, refuse_misspelt
 from xling.core.commands.pipeline import recipes
 from xling.core.commands.runner import STAGES, Stage, load, run_local
 from xling.core.commands.table import NAMED_PIPELINES, OTHER_WORDS, PLANNED_PIPELINES
@@ -85,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(as_json(error.data, 1))
         return error.exit_code
     except ModuleNotFoundError as error:
-        if (explanation := extras.explain_import_error(error, f"xling {' '.join(arguments[:1])}")) is None:
+        if (explanation := inputs.explain_import_error(error, f"xling {' '.join(arguments[:1])}")) is None:
             raise
         tell(f"xling: {explanation}")
         return 2
@@ -114,7 +113,9 @@ def watched(words: Sequence[str]) -> contextlib.AbstractContextManager[object]:
         return contextlib.nullcontext()
     names = itertools.takewhile(lambda word: "=" not in word and not word.startswith("-"), words[:2])
     title = " ".join(names)
-    return silence.Watch(f"xling {title if title in STAGES or words[:1] == ['run'] else ' '.join(words[:1])}")
+    return progress.Watch(
+        f"xling {title if title in STAGES or words[:1] == ['run'] else ' '.join(words[:1])}"
+    )
 
 
 def _discard_output() -> None:
@@ -473,7 +474,7 @@ def run_pipeline(
     if goal == "outline":
         return outline(plan, configs)
     for step in plan.steps.values():
-        extras.require(STAGES[step.stage].extra, f"xling {step.stage}")
+        inputs.require(STAGES[step.stage].extra, f"xling {step.stage}")
     answers: dict[str, Any] = {}
     steps = [(plan.steps[name].stage, cfg) for name, cfg in configs.items()]
     before, started_at = [closing.state_of(*step) for step in steps], time.monotonic()

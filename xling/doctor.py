@@ -21,10 +21,10 @@ from typing import Any, Literal
 
 from packaging.requirements import Requirement
 
-from xling.core import silence
-from xling.core.commands import extras
+from xling.core import progress
+from xling.core.commands import inputs
+from xling.core.machine import has_fast_bfloat16
 from xling.core.output.command_result import Answer
-from xling.core.precision import has_fast_bfloat16
 
 State = Literal["ok", "warning", "broken"]
 OK: State = "ok"
@@ -87,7 +87,7 @@ def run(cfg: DoctorConfig) -> Answer:
 
 def guarded(check: Callable[[DoctorConfig], Iterator[Finding]], cfg: DoctorConfig) -> Iterator[Finding]:
     """Yield the findings of a check; a crash of the check becomes a finding."""
-    silence.doing(f"checking {check.__name__.replace('_', ' ')}")
+    progress.doing(f"checking {check.__name__.replace('_', ' ')}")
     try:
         yield from check(cfg)
     except Exception as error:
@@ -129,11 +129,11 @@ def optional(cfg: DoctorConfig) -> Iterator[Finding]:
     """Check the packages that only some commands need."""
     lost = {
         extra: [name for name in names if importlib.util.find_spec(name) is None]
-        for extra, names in extras.EXTRAS.items()
+        for extra, names in inputs.EXTRAS.items()
     }
     lost = {extra: names for extra, names in lost.items() if names}
     if not lost:
-        yield Finding("extras", OK, ", ".join(extras.EXTRAS))
+        yield Finding("extras", OK, ", ".join(inputs.EXTRAS))
         return
     detail = "; ".join(f"{extra} lacks {', '.join(names)}" for extra, names in lost.items())
     yield Finding("extras", OK, detail, f"pip install 'xling[{','.join(lost)}]'")

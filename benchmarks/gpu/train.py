@@ -25,7 +25,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks.gpu.common import Table, device, free, peak, product_rate, wait
 from benchmarks.pretrain import Shape, batches, ours, size_of, write_data
 from benchmarks.stock import stock
-from xling.training import memory
 
 Update = Callable[[], int]  # makes an update and returns its real tokens
 WARM, BLOCKS, WORKERS = 4, 3, 6
@@ -133,7 +132,7 @@ def trainer_update(data: Path, shape: Shape, objective: str, system: str) -> Upd
 
     def update() -> int:
         samples = next(stream)
-        with memory.kept():
+        with update.memory_kept():
             trainer.train_step(samples, raise_oom=True)  # else fairseq leaves the update out
         return size_of(samples[0])[0]
 

@@ -14,9 +14,8 @@ from xling.core.output import manifest, sealed
 from xling.core.output.amend import amend
 from xling.core.output.command_result import Answer
 from xling.core.output.parts import read_json
-from xling.core.settings import ranges
-from xling.core.settings.codes import LangList
-from xling.core.settings.ranges import COUNT, Range, ranged
+from xling.core.settings import values
+from xling.core.settings.values import COUNT, LangList, Range, ranged
 from xling.corpora.audit import labels, results
 from xling.corpora.audit.sample import Draw, Sample, corpora_of, digest_of, draw, is_crawl
 from xling.corpora.card import data_card
@@ -67,7 +66,7 @@ def run(cfg: AuditConfig) -> Answer:
     Raises:
         UserError: no corpus, a setting that changes nothing, or answers that do not belong to the corpus.
     """
-    ranges.check(cfg)
+    values.check(cfg)
     folder = Path(cfg.corpus)
     corpora = corpora_of(folder)
     if cfg.answers:

@@ -11,7 +11,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.progress import Progress
-from xling.core.settings.codes import Pair
+from xling.core.settings.values import Pair
 from xling.corpora.bitext import documents, evidence
 from xling.corpora.bitext.documents import DocumentText
 from xling.corpora.bitext.sentence_alignment import Bead, DocumentSide, align, scale_of

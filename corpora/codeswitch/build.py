@@ -22,7 +22,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.progress import Progress
-from xling.core.settings.codes import Lang, Pair
+from xling.core.settings.values import Lang, Pair
 from xling.corpora.card.counters import Counters, SourceCounters
 from xling.corpora.card.losses import loss_note
 from xling.corpora.card.publication import stats_of, write

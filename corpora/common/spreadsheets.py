@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from xling.core.commands.extras import missing_package_error
+from xling.core.commands.inputs import missing_package_error
 from xling.core.errors import UserError
 from xling.corpora.common.packed_xml import open_packed
 

@@ -11,7 +11,7 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
-from xling.core.settings.codes import Lang
+from xling.core.settings.values import Lang
 from xling.corpora.common import columns
 from xling.corpora.langid.identify import UNLISTED, without_scheme
 from xling.corpora.langid.rates import FILE_NAME, Rates, Trust, model_name

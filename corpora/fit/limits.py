@@ -22,7 +22,7 @@ import yaml
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.settings.codes import Lang
+from xling.core.settings.values import Lang
 from xling.corpora.builtin.limits import Limits
 from xling.corpora.stages.filters import RULES, Filters, measure_each
 from xling.text.files import corpus_reader

@@ -18,7 +18,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.sampling import alpha_shares, realised_alpha, rng
-from xling.core.settings.codes import Lang
+from xling.core.settings.values import Lang
 from xling.corpora.common.shards import (
     SCHEMA,
     TableWriter,

@@ -12,7 +12,7 @@ from xling.core import languages
 from xling.core.commands.inputs import check_new_file
 from xling.core.errors import UserError
 from xling.core.output.command_result import Answer, Rows
-from xling.core.settings.codes import Lang
+from xling.core.settings.values import Lang
 from xling.corpora.sources.source import SOURCES, Context, open_source
 from xling.corpora.stages import Stage, configured
 from xling.corpora.stages.perplexity import Perplexity

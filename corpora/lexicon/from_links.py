@@ -12,7 +12,7 @@ from pathlib import Path
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
-from xling.core.settings.codes import Pair
+from xling.core.settings.values import Pair
 from xling.corpora.codeswitch.words import project_links, word_cutter, words_of_phrases
 from xling.corpora.parallel.language_pair import OfPair
 from xling.corpora.parallel.wordalign.stage import LINKS_FILE, PHRASES_FILE, RAW_TEXT_PREFIX

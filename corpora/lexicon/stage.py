@@ -17,7 +17,7 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.languages import split_pair
 from xling.core.output import manifest
-from xling.core.settings.codes import Lang, Pair
+from xling.core.settings.values import Lang, Pair
 from xling.corpora.lexicon.induce import Cues, induce, translation_probabilities
 from xling.corpora.lexicon.shared import FILES, word_vectors
 from xling.corpora.lexicon.vectors import WordVectors, learn_vectors

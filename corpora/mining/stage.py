@@ -30,7 +30,7 @@ from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.output.parts import Workspace, run_unless_published
 from xling.core.progress import Progress
-from xling.core.settings.codes import Pair
+from xling.core.settings.values import Pair
 from xling.corpora.card.losses import half_note
 from xling.corpora.mining import margin, rows, search, sentences
 from xling.corpora.mining.rows import VectorRows

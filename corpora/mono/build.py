@@ -14,7 +14,7 @@ from typing import Any
 from xling.core.errors import UserError
 from xling.core.output import manifest, sealed
 from xling.core.output.parts import Workspace, read_json
-from xling.core.settings import amounts, config
+from xling.core.settings import config, values
 from xling.corpora.card.publication import STATS
 from xling.corpora.common.shards import corpus_shards
 from xling.corpora.crawl_index.settings import IndexSettings
@@ -220,7 +220,7 @@ def _index_settings(cfg: MonoConfig) -> IndexSettings:
     stage = config.from_dict(LangId, settings, f"settings.{LangId.name}")
     return IndexSettings(
         num_bytes=cfg.index_bytes,
-        seconds=amounts.num_seconds("time", cfg.time),
+        seconds=values.num_seconds("time", cfg.time),
         hosts=cfg.hosts,
         neighbours=cfg.neighbours,
         contact=cfg.contact,

@@ -10,8 +10,8 @@ from typing import Any, Literal
 from xling.core import languages
 from xling.core.errors import UserError, unknown
 from xling.core.output import manifest
-from xling.core.settings import amounts
-from xling.core.settings.codes import Lang, LangList
+from xling.core.settings import values
+from xling.core.settings.values import Lang, LangList
 from xling.corpora.crawl_index import cld2
 from xling.corpora.crawl_index.settings import IndexSettings
 from xling.corpora.sources.source import joined_uris
@@ -211,8 +211,8 @@ class MonoConfig:
 
     def _check_index(self) -> None:
         """Reject amounts without a unit, or of the wrong kind for the sources."""
-        _ = self.num_files, amounts.num_seconds("time", self.time)
-        is_bytes = amounts.num_bytes(self.size) is not None
+        _ = self.num_files, values.num_seconds("time", self.time)
+        is_bytes = values.num_bytes(self.size) is not None
         if is_bytes and not self.reads_index:
             raise UserError(
                 f"size={self.size}: bytes are for cc-index: with its languages",
@@ -261,7 +261,7 @@ class MonoConfig:
         """Whether a source is Common Crawl's index: one that is given, or the default one."""
         if self.source:
             return any(uri.startswith(f"{CC_INDEX}:") for uri in self.source)
-        return not is_crawl(self.lang) and (not self.size or amounts.num_bytes(self.size) is not None)
+        return not is_crawl(self.lang) and (not self.size or values.num_bytes(self.size) is not None)
 
     @property
     def num_files(self) -> int:
@@ -270,7 +270,7 @@ class MonoConfig:
         Raises:
             UserError: ``size`` is neither a whole number nor an amount of bytes.
         """
-        if not self.size or amounts.num_bytes(self.size) is not None:
+        if not self.size or values.num_bytes(self.size) is not None:
             return DEFAULT_FILES
         try:
             number = float(self.size)
@@ -287,7 +287,7 @@ class MonoConfig:
         """Bytes that ``cc-index:`` may download, 0 for no limit."""
         if self.size == "0":
             return 0
-        return amounts.num_bytes(self.size) or IndexSettings.num_bytes
+        return values.num_bytes(self.size) or IndexSettings.num_bytes
 
     def for_lang(self, code: str) -> MonoConfig:
         """Return the settings of one of several languages, which reads the routed documents."""

@@ -14,7 +14,7 @@ import numpy as np
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.progress import Progress
-from xling.core.settings.codes import Lang
+from xling.core.settings.values import Lang
 from xling.corpora.nway import own_files
 from xling.corpora.nway import sources as nway_sources
 from xling.text.files.nway import STAGE, RowSet, write_texts

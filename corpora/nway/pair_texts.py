@@ -14,7 +14,7 @@ from xling.core.output import manifest
 from xling.core.output.command_result import tell
 from xling.core.progress import Progress
 from xling.core.sampling import rng
-from xling.core.settings.codes import Lang
+from xling.core.settings.values import Lang
 from xling.corpora.nway import sources as nway_sources
 from xling.text.files.pair_folder import SOURCE_FILE
 

@@ -15,7 +15,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.progress import Progress
 from xling.core.sampling import rng
-from xling.core.settings.codes import Lang
+from xling.core.settings.values import Lang
 from xling.corpora.nway import sources as nway_sources
 from xling.corpora.parallel.wordalign.aligner import AlignerSettings, align
 from xling.text.files.word_alignments import FILE_NAME

@@ -21,7 +21,7 @@ from xling.core.errors import UserError
 from xling.core.languages import split_pair
 from xling.core.output import manifest
 from xling.core.sampling import rng
-from xling.core.settings.codes import Pair
+from xling.core.settings.values import Pair
 from xling.text.files import corpus_reader
 
 STAGE = "corpus halves"

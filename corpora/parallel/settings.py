@@ -8,7 +8,7 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.parts import Workspace
-from xling.core.settings.codes import Pair
+from xling.core.settings.values import Pair
 from xling.corpora.parallel import chain
 from xling.corpora.parallel.filters import Context
 from xling.corpora.parallel.language_pair import OfPair

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.languages import Language
-from xling.core.settings.codes import Lang
+from xling.core.settings.values import Lang
 from xling.corpora.langid import south_slavic
 from xling.corpora.langid.identify import (
     SURE_SCORE,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from xling.core.errors import UserError, unknown
 from xling.core.output.manifest import publish, up_to_date
-from xling.core.settings.codes import Lang
+from xling.core.settings.values import Lang
 from xling.corpora.toyworld import stream
 from xling.corpora.toyworld.dictionary import dictionary
 from xling.corpora.toyworld.grammar import LANGS, render

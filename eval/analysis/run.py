@@ -14,7 +14,7 @@ import numpy as np
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
-from xling.core.settings.codes import Lang, LangOrPair
+from xling.core.settings.values import Lang, LangOrPair
 from xling.eval import systems
 from xling.eval.analysis import measures
 from xling.eval.kinds import nearest_neighbours

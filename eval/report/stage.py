@@ -18,7 +18,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.package_tables import load_table
-from xling.eval.report import artifacts, browse, comparison, frontier, sections, why
+from xling.eval.report import artifacts, browse, comparison, sections, why
 from xling.eval.report.artifacts import Run
 from xling.eval.report.dot_plot import dots
 from xling.eval.report.overall import number_of, overall, sort_findings
@@ -160,7 +160,6 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
     systems = comparison.systems_of(runs, cfg.data)
     tests, notes_on_tests = comparison.test_systems(systems)
     all_sections = [
-        frontier.section(runs, scores),
         browse.rows(systems, cfg.rows),
         sections.transfer(scores),
         sections.intervals(scores),

@@ -7,7 +7,7 @@ from pathlib import Path
 from xling.core.errors import UserError
 from xling.core.output.command_result import Answer
 from xling.core.output.manifest import write_atomic
-from xling.core.settings.codes import LangOrPair
+from xling.core.settings.values import LangOrPair
 from xling.eval.rows.suite import ROWS, Example, Suite, check_rows, data_folder, row_line, suites
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
-from xling.core.settings.codes import code_of
+from xling.core.settings.values import code_of
 
 LABEL, TAG = "label", "tag"
 _NAMES: Mapping[str, str] = {

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from xling.core import languages
 from xling.core.errors import UserError, unknown
-from xling.core.settings.codes import code_of, code_of_side
 from xling.core.settings.config import from_dict, read_yaml
+from xling.core.settings.values import code_of, code_of_side
 from xling.eval.kinds.base import KINDS
 from xling.eval.rows.own_columns import TAG, Reading
 from xling.eval.rows.readers import lines

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from xling.array_types import Float32
-from xling.core import silence
+from xling.core import progress
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
@@ -98,14 +98,14 @@ def predict_and_publish(plan: EvalPlan, systems: Sequence[Backend]) -> Answer:
         if isinstance(suite := OWN_SUITES.get(name), OwnSuite):
             write_definition(settings.out, suite)
     jobs = list(planned_jobs(plan, systems))
-    silence.doing("reading the rows of all suites")
+    progress.doing("reading the rows of all suites")
     _check_rows(plan, jobs)
     warn_of_training_files(
         _models(settings) if "pretrained" in settings.systems else [],  # no control has the trained weights
         [path for each in plan.targets for t in each for path in t.suite.paths(t.lang, t.split, plan.data)],
     )
     for job in jobs:
-        silence.doing(f"{job.suite.name}, {job.system.name}: loading the model and the rows")
+        progress.doing(f"{job.suite.name}, {job.system.name}: loading the model and the rows")
         if not job.suite.task:
             predict(plan, job)
         elif not job.suite.shape.is_tuned:
@@ -115,7 +115,7 @@ def predict_and_publish(plan: EvalPlan, systems: Sequence[Backend]) -> Answer:
                 predictions.write(plan.predictions, origin, rows, answers)
         elif job.missing:
             _fit_and_predict(plan, job)
-    silence.doing("scoring the predictions and drawing their intervals")
+    progress.doing("scoring the predictions and drawing their intervals")
     files = sorted({origin.path(plan.predictions) for job in jobs for origin in job.origins})
     made_by = {"stage": "eval", "settings": to_dict(settings)}
     return publish_tables(
@@ -153,14 +153,14 @@ def _fit_and_predict(plan: EvalPlan, job: Job) -> None:
     """Fine-tune a model once and write its missing predictions, of all languages and ways of selection."""
     settings, protocol, system, suite = plan.settings, plan.protocol, job.system, job.suite
     rows = TrainingRows([], [], settings.source, "") if job.is_ready else _training_rows(plan, job)
-    silence.doing(f"{suite.name}, {system.name}: training on {len(rows.train):,} rows")
+    progress.doing(f"{suite.name}, {system.name}: training on {len(rows.train):,} rows")
     checkpoints = system.fit(suite, rows.train, rows.dev, rows.lang, job.fit)
     selection = _Selection(plan, job, rows, checkpoints)
     for origin in job.missing:
         checkpoint = selection.chosen(origin)
         gold = load(suite, origin.lang, origin.split, plan.data)
         shown = scored_rows(suite, protocol, settings.source, origin.lang, gold, plan.translate)
-        silence.doing(f"{suite.name}, {system.name}: predicting {origin.lang}")
+        progress.doing(f"{suite.name}, {system.name}: predicting {origin.lang}")
         lang = settings.source if protocol.test_on == "translated" else origin.lang
         predictions.write(plan.predictions, origin, gold, system.predict(checkpoint, suite, shown, lang))
 
@@ -214,7 +214,7 @@ class _Selection:
 def predict(plan: EvalPlan, job: Job) -> None:
     """Write the missing predictions of a system on a suite that is answered from vectors."""
     for origin in job.missing:
-        silence.doing(f"{job.suite.name}, {job.system.name}: vectors of {origin.lang}")
+        progress.doing(f"{job.suite.name}, {job.system.name}: vectors of {origin.lang}")
         rows = load(job.suite, origin.lang, origin.split, plan.data)
         question = VectorQuestion(
             rows=rows,

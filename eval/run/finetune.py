@@ -13,9 +13,8 @@ from typing import Any, Literal, NamedTuple
 from xling.core.commands.inputs import STATIC_FILE
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.settings.codes import Lang
-from xling.core.settings.ranges import NOT_NEGATIVE, ranged
 from xling.core.settings.unused import refuse
+from xling.core.settings.values import NOT_NEGATIVE, Lang, ranged
 from xling.eval.metrics import METRICS
 from xling.eval.rows.own import OwnSuite, data_of, with_own_suite
 from xling.eval.rows.own_files import OwnFiles

@@ -30,7 +30,7 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.sampling import rng
-from xling.core.settings.codes import Lang
+from xling.core.settings.values import Lang
 from xling.eval.metrics import METRICS, evaluate
 from xling.eval.rows.protocols import select, source_rows, training_suite
 from xling.eval.rows.suite import ROWS, Example, Suite, data_folder, load, row_line, scored_split, suites

@@ -15,7 +15,7 @@ from xling.core.errors import UserError
 from xling.core.output.command_result import Answer, JsonLines, Rows, as_json, tell
 from xling.core.output.manifest import write_atomic
 from xling.core.progress import Progress
-from xling.core.settings.codes import Lang, code_of
+from xling.core.settings.values import Lang, code_of
 from xling.eval.kinds.base import KINDS, Example, Kind
 from xling.eval.rows import own_formats
 from xling.eval.rows.own_columns import LABEL, TAG, Reading, guessed_columns

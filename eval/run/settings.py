@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from xling.core.settings.codes import Lang, LangOrPair
+from xling.core.settings.values import Lang, LangOrPair
 from xling.eval.kinds.nearest_neighbours import Distance
 from xling.eval.rows.own_files import OwnFiles
 from xling.eval.systems import FitConfig, SearchConfig

@@ -25,7 +25,7 @@ _WORDS, _TAGS, _WRITING = {"tag"}, {"tag", "intent_slots"}, {"generation", "mt"}
 _OF_ENCODERS = (
     "fit.method fit.strength fit.teacher_steps fit.old_text fit.old_rows "
     "fit.freeze_embeddings fit.freeze_layers fit.label_smoothing fit.switch fit.layer_decay "
-    "fit.unfreeze_epochs fit.l2_start fit.task_adapter fit.layers fit.adversary"
+    "fit.unfreeze_epochs fit.task_adapter fit.layers fit.adversary"
 )
 _OF_DEEP_MODELS = "fit.lr fit.batch_rows fit.max_length fit.precision fit.text_to_text"
 

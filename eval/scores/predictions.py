@@ -17,7 +17,7 @@ import polars as pl
 
 from xling.array_types import Float64
 from xling.core.errors import UserError
-from xling.core.output import digests, sealed
+from xling.core.output import atomic_swap, digests, sealed
 from xling.eval.metrics import METRICS, Metric, evaluate
 from xling.eval.rows.own import data_of, register_suite_of
 from xling.eval.rows.protocols import PROTOCOLS
@@ -90,7 +90,7 @@ def write(folder: Path, origin: Origin, examples: Sequence[Example], predictions
     frame = pl.DataFrame({"id": [e.id for e in examples], "prediction": answers}, schema)
     facts = {"format": FORMAT, "origin": json.dumps(asdict(origin)), ANSWERS: answers_digest(frame)}
     facts |= {ORIGIN: hashlib.sha256(facts["origin"].encode()).hexdigest()}
-    with sealed.replacing(path) as temporary:
+    with atomic_swap.replacing(path) as temporary:
         frame.write_parquet(temporary, metadata=facts)
     return path
 

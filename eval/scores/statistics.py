@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # its parts are loaded when they are used
 
-from xling.array_types import Bool, Float64, Int64
+from xling.array_types import Float64, Int64
 from xling.core.sampling import rng
 from xling.eval.metrics.base import Array, Metric
 
@@ -96,10 +96,8 @@ class Comparison:
         difference: score of b minus score of a, averaged over languages and seeds, in points.
         low: lower end of the 95 % interval of the difference.
         high: upper end.
-        p_lower: probability of a difference this low or lower if the systems were exchangeable.
         p_two_sided: probability of a difference this large in either direction.
         n: rows in all.
-        detectable: drop that a one-sided test at ``alpha`` of `power_drop` detects with 95 % power.
         clusters: number of sampling units: items with their passage or document.
         seeds: number of trainings that the difference is averaged over.
     """
@@ -107,10 +105,8 @@ class Comparison:
     difference: float
     low: float
     high: float
-    p_lower: float
     p_two_sided: float
     n: int
-    detectable: float
     clusters: int
     seeds: int
 
@@ -238,29 +234,16 @@ def compare_systems(
     noise = _seed_noise(draws, observed, weights, seeds, key)
     low, high = _percentile_interval(draws @ weights + noise, difference, count)
     randomised = sign * _randomised_differences(matrices, metric, key, num_resamples) + noise
-    num_as_low = int((randomised <= difference + TIE_TOLERANCE).sum())
     num_as_extreme = int((np.abs(randomised) >= abs(difference) - TIE_TOLERANCE).sum())
     return Comparison(
         difference=difference,
         low=low,
         high=high,
-        p_lower=(num_as_low + 1) / (num_resamples + 1),
         p_two_sided=(num_as_extreme + 1) / (num_resamples + 1),
         n=sum(len(pair.a) for pair in pairs),
-        detectable=power_drop(float(randomised.std())),
         clusters=count,
         seeds=len(set(seeds)),
     )
-
-
-def power_drop(standard_error: float, alpha: float = 0.01, power: float = 0.95) -> float:
-    """Return the drop in points that a one-sided test at ``alpha`` detects with probability ``power``.
-
-    Args:
-        standard_error: of the difference when there is none, in points.
-        alpha, power: share of false alarms allowed, and share of drops detected.
-    """
-    return (NormalDist().inv_cdf(1 - alpha) + NormalDist().inv_cdf(power)) * standard_error
 
 
 def seed_variance(
@@ -344,75 +327,6 @@ def _differences(matrices: Sequence[Array], metric: Metric, key: str, num_resamp
         for block in _resample(matrices, key, num_resamples)
     ]
     return np.concatenate(drawn)
-
-
-@dataclass(frozen=True)
-class VarianceComponents:
-    """Components of the variance of a difference, in points squared.
-
-    Attributes:
-        item: of one item, shared by all languages and seeds.
-        item_lang: of one item in one language.
-        item_seed: of one item with one seed.
-        rest: of one item in one language with one seed.
-        seed: of one seed, independent of the items.
-        items: number of clusters.
-        langs: number of languages.
-        seeds: number of trainings.
-    """
-
-    item: float
-    item_lang: float
-    item_seed: float
-    rest: float
-    seed: float
-    items: int
-    langs: int
-    seeds: int
-
-    def variance(self, items: float, langs: int, seeds: int) -> float:
-        """Return the variance of the mean difference for a planned number of items, languages and seeds."""
-        each = self.item + self.item_lang / langs + self.item_seed / seeds + self.rest / (langs * seeds)
-        return each / items + self.seed / seeds
-
-
-def variance_components(
-    pairs: Sequence[PairedStatistics], metric: Metric, key: str, num_resamples: int = NUM_RESAMPLES
-) -> VarianceComponents:
-    """Return the parts of the variance of a difference, from the covariances of resampled scores.
-
-    Without a second language or seed their parts are in the others.
-    """
-    systems = [side for pair in pairs for side in pair.sides()]
-    cluster_of_row, count = assign_clusters(systems[::2])
-    matrices = [
-        _sum_by_cluster(np.hstack([p.a, p.b]), c, count) for p, c in zip(pairs, cluster_of_row, strict=True)
-    ]
-    draws = _differences(matrices, metric, key, num_resamples)
-    covariances = np.atleast_2d(np.cov(draws.T)) * count
-    langs, seeds = (np.array(values) for values in ([p.lang for p in pairs], [p.seed for p in pairs]))
-    lang, seed = langs[:, None] == langs, seeds[:, None] == seeds
-
-    def mean(mask: Bool[np.ndarray, "pairs pairs"], default: float) -> float:
-        return float(covariances[mask].mean()) if mask.any() else default
-
-    item_variance = float(covariances[lang & seed].mean())
-    lang_covariance, seed_covariance = mean(lang & ~seed, item_variance), mean(~lang & seed, item_variance)
-    item = max(0.0, mean(~lang & ~seed, min(lang_covariance, seed_covariance)))
-    scores = [metric.reduce(side.stats.sum(axis=0)) for side in systems]
-    observed = np.array(scores[1::2], dtype=np.float64) - np.array(scores[::2], dtype=np.float64)
-    weights, num_seeds = np.full(len(pairs), 1 / len(pairs)), len(set(seeds.tolist()))
-    one_seed_variance, _ = seed_variance(draws, observed, weights, seeds.tolist())
-    return VarianceComponents(
-        item=item,
-        item_lang=max(0.0, lang_covariance - item),
-        item_seed=max(0.0, seed_covariance - item),
-        rest=max(0.0, item_variance - lang_covariance - seed_covariance + item),
-        seed=one_seed_variance * num_seeds,
-        items=count,
-        langs=len(set(langs.tolist())),
-        seeds=num_seeds,
-    )
 
 
 def _distinct_rows(clusters: Array) -> tuple[Array, npt.NDArray[np.int64]]:

@@ -25,8 +25,8 @@ def word_of(out: Path) -> str:
     return (out / "model.pt").read_text()
 
 
-def test_two_hundred_rounds_of_races_and_kills(tmp_path: Path) -> None:
-    rounds = f"from tests.core.racing import main; main({str(tmp_path)!r}, 1, 200)"
+def test_a_hundred_rounds_of_races_and_kills(tmp_path: Path) -> None:
+    rounds = f"from tests.core.racing import main; main({str(tmp_path)!r}, 1, 100)"
     done = subprocess.run(
         [sys.executable, "-c", rounds], cwd=ROOT, capture_output=True, text=True, check=False, timeout=280
     )

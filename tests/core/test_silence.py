@@ -8,10 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from xling.core import progress, silence
+from xling.core import progress
 from xling.core.output import command_result
-from xling.core.progress import Progress
-from xling.core.silence import Watch
+from xling.core.progress import Progress, Watch
 
 
 class Clock:
@@ -25,10 +24,10 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     made = Clock()
-    for module in (progress, silence, command_result):
+    for module in (progress, command_result):
         monkeypatch.setattr(module, "time", made)
     command_result.note_shown(float("-inf"))
-    silence.doing("")
+    progress.doing("")
     yield made
     command_result.note_shown(float("-inf"))
 
@@ -47,7 +46,7 @@ def lines_of(watch: Watch, clock: Clock, stream: io.StringIO, seconds: float) ->
 def test_the_first_line_comes_within_two_seconds_and_then_one_every_five(clock: Clock) -> None:
     stream = io.StringIO()
     watch = Watch("xling vocab", stream)
-    silence.doing("learning 8,000 pieces from 2,000 lines")
+    progress.doing("learning 8,000 pieces from 2,000 lines")
     assert lines_of(watch, clock, stream, 12) == [
         (1.0, "xling vocab: learning 8,000 pieces from 2,000 lines, 1 s"),
         (6.0, "xling vocab: learning 8,000 pieces from 2,000 lines, 6 s"),
@@ -88,7 +87,7 @@ def test_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
     for name, value, quiet in (("XLING_QUIET", "true", True), ("RANK", "1", True), ("RANK", "0", False)):
         monkeypatch.delenv("XLING_QUIET", raising=False)
         monkeypatch.setenv(name, value)
-        assert silence.is_quiet() == quiet
+        assert progress.is_quiet() == quiet
 
 
 def test_a_command_that_fails_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,20 +89,6 @@ def multifit(data: Path, out: Path, model: Path) -> list[str]:
     return ["run", "multifit_student", f"data={data}", f"out={out}", *words, *more]
 
 
-def small_language(data: Path, out: Path, model: Path) -> list[str]:
-    words = ["lang=de", f"checkpoint={model}", "layers=2", "half=1", "keep=1", "dim=32", "heads=2", "ffn=64"]
-    more = ["positions=64", "updates=4", "epochs=1", "seeds=1", "measured.lines=3", "measured.rounds=1"]
-    return [
-        "run",
-        "small_language",
-        f"data={data}",
-        f"out={out}",
-        *words,
-        *more,
-        *small("dropped", "distilled"),
-    ]
-
-
 def watch(data: Path, out: Path, model: Path) -> list[str]:
     words = ["suites=sib200", "langs=de", "seeds=1,2", "fit.epochs=1"]
     return ["watch", str(model), f"data={data}", f"out={out}/watch", *words]
@@ -139,7 +125,7 @@ def test_settings_of_fine_tuning_that_do_not_go_together_are_told_before_the_fir
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("recipe", [rosita, multifit, small_language, watch])
+@pytest.mark.parametrize("recipe", [rosita, multifit, watch])
 def test_killed_at_many_moments_it_ends_in_the_same_table(
     recipe: Callable[..., list[str]], data: Path, model: Path, tmp_path: Path
 ) -> None:

@@ -300,7 +300,7 @@ def test_ids_in_thirty_languages(tmp_path: Path, in_bytes: bool) -> None:
     fast, processor = tokenizer.build_from_spm(out / "spm.model"), vocabulary.load_processor(out)
     assert len(files) >= 30
     for path, lines in texts.items():
-        for line in lines:
+        for line in lines[::4]:
             for form in ("", "NFD", "NFKC"):
                 text = unicodedata.normalize(form, line) if form else line  # type: ignore[arg-type]
                 ids = fast.encode(text, add_special_tokens=False).ids

@@ -1,4 +1,4 @@
-"""Rotary positions, windows, gated blocks and first weights, against their definitions."""
+"""Rotary positions, shape, gated blocks and first weights, against their definitions."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from torch import Tensor
 
 from xling.core.errors import UserError
 from xling.data.packing import pack
-from xling.models import windows
 from xling.models.network import attention
 from xling.models.network.attention import Attention, attend
 from xling.models.network.encoder import Encoder, EncoderConfig, EncoderModel
 from xling.models.network.rope import rotate, rotation_angles
 from xling.models.network.seq2seq import Seq2SeqConfig, Seq2SeqModel
+from xling.models.shape import windows_of
 
 MODERN: dict[str, Any] = {
     "norm": "unshifted", "biases": False, "pre_norm": True, "first_norm": False, "positions": "rope",
@@ -158,7 +158,7 @@ def test_a_token_is_seen_within_the_windows_and_behind_a_global_layer() -> None:
 )
 def test_an_attention_that_cannot_be_read_is_named(text: str) -> None:
     with pytest.raises(UserError, match=r"model\.attention="):
-        windows.of(text, 4)
+        windows_of(text, 4)
 
 
 def test_bases_differ_by_the_kind_of_layer() -> None:

@@ -59,7 +59,7 @@ def test_madx_learns_adapters_alone_and_swaps_them() -> None:
 def test_every_way_of_fine_tuning_differs_from_the_plain_one() -> None:
     steps = settings("adapt_fit")
     ways = {name: cfg for name, cfg in steps.items() if hasattr(cfg, "checkpoints")}
-    assert len(ways) == 6 and len({str(cfg.fit) for cfg in ways.values()}) == 6
+    assert len(ways) == 5 and len({str(cfg.fit) for cfg in ways.values()}) == 5
     assert set(steps["report"].runs) == {str(cfg.out) for cfg in ways.values()}
     assert all(cfg.checkpoints == (f"{name}={steps['base'].out}",) for name, cfg in ways.items())
 

@@ -17,14 +17,14 @@ from xling.core import languages
 from xling.core.commands.runner import STAGES, load
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.settings import codes, config, schema
+from xling.core.settings import config, schema, values
 from xling.data.symbols import Symbols
 from xling.models.files import model_folder, model_weights
-from xling.text import shard_selection
+from xling.text.files import shards
 from xling.text.files import shards as shard_files
 
 SPELLINGS = ("sw", "swh", "swa", "SW", "swh_Latn", "sw-KE", "sw-TZ", "sw_UG", "sw-Latn-KE")
-CONVERT = {codes.code_of, codes.code_of_pair, codes.code_of_side}
+CONVERT = {values.code_of, values.code_of_pair, values.code_of_side}
 # These name languages in words of their own: a list or ``all``, which the command converts itself.
 ELSEWHERE = {"corpus mono lang"}
 OF_LANGUAGES = re.compile(
@@ -57,7 +57,7 @@ SETTINGS = [
 def given(kind: Any, spelling: str) -> tuple[Any, Any]:
     """A value of a setting in a spelling, and what it has to become."""
     if get_origin(kind) is Annotated:
-        is_pair = get_args(kind)[1] is codes.code_of_pair
+        is_pair = get_args(kind)[1] is values.code_of_pair
         return (f"eng-{spelling}", "en-sw") if is_pair else (spelling, "sw")
     if get_origin(kind) is tuple:
         text, ours = given(get_args(kind)[0], spelling)
@@ -90,7 +90,7 @@ def test_no_setting_that_names_languages_is_left_out() -> None:
 def test_settings_of_objectives_take_them_too() -> None:
     for spelling in SPELLINGS:
         written = {"langs": f"en,{spelling}", "pairs": f"en-{spelling}", "directions": f"{spelling}-eng_Latn"}
-        read = config._convert(codes.Objectives, {"tlm": {**written, "alpha": "0.3"}}, "objectives", "here")
+        read = config._convert(values.Objectives, {"tlm": {**written, "alpha": "0.3"}}, "objectives", "here")
         assert read["tlm"] == {"langs": "en,sw", "pairs": "en-sw", "directions": "sw-en", "alpha": "0.3"}
 
 
@@ -130,9 +130,9 @@ def old(bitext: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_shards_under_other_codes_are_found(old: Path, bitext: Path) -> None:
     assert (old / "eng_Latn" / "train.bin").is_file()
-    assert shard_selection.select_langs("eng,arb_Arab", old) == ["en", "ar"]
-    assert shard_selection.select_pairs("eng-arb", old, ["en", "ar"]) == ["en-ar"]
-    assert shard_selection.pairs_of_directions("ara-en", ["en-ar"]) == "en-ar"
+    assert shards.select_langs("eng,arb_Arab", old) == ["en", "ar"]
+    assert shards.select_pairs("eng-arb", old, ["en", "ar"]) == ["en-ar"]
+    assert shards.pairs_of_directions("ara-en", ["en-ar"]) == "en-ar"
     for name in ("en/train", "en-ar/train.en-ar.ar", "en-ar/valid.en-ar.switched", "en-th/train.en-th.en"):
         ours, theirs = (shard_files.open_shard(folder / name).tokens for folder in (bitext, old))
         assert np.array_equal(ours, theirs), name
@@ -142,7 +142,7 @@ def test_two_folders_of_one_language_are_an_error(old: Path, tmp_path: Path) -> 
     shutil.copytree(old, tmp_path / "both")
     shutil.copytree(old / "eng_Latn", tmp_path / "both" / "en")
     with pytest.raises(UserError, match=r"en and eng_Latn in .* are one language"):
-        shard_selection.select_langs("", tmp_path / "both")
+        shards.select_langs("", tmp_path / "both")
 
 
 @pytest.fixture(scope="module")

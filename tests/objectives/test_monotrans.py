@@ -15,7 +15,8 @@ from xling.core.output import manifest
 from xling.corpora.binarize import BinarizeConfig
 from xling.corpora.binarize import run as binarize
 from xling.models.files import model_weights
-from xling.text.vocab import VocabConfig, vocab_digest
+from xling.text.files.shards import vocab_digest
+from xling.text.vocab import VocabConfig
 from xling.text.vocab import run as make_vocab
 from xling.training import train
 from xling.transfer import swap_embeddings, tune

@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from xling.core.errors import UserError
-from xling.core.settings.ranges import RANGE
+from xling.core.settings.values import RANGE
 from xling.objectives import OBJECTIVES
 from xling.objectives.base import TaskConfig
 from xling.objectives.mmlm import MaskConfig

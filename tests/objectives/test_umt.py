@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from xling.core.errors import UserError
 from xling.objectives import umt
 from xling.objectives.umt import BackTranslations
-from xling.text import shard_selection
+from xling.text.files import shards
 
 LANGS = ["ar", "en", "th"]
 
@@ -123,11 +123,11 @@ def test_it_starts_with_a_dictionary(build: Any, tmp_path: Path) -> None:
 
 
 def test_every_language_has_its_partners() -> None:
-    assert shard_selection.partners_of("", LANGS, LANGS) == {0: [1, 2], 1: [0, 2], 2: [0, 1]}
-    assert shard_selection.partners_of("en-ar,th-en", LANGS, LANGS) == {1: [0, 2], 0: [1], 2: [1]}
+    assert shards.partners_of("", LANGS, LANGS) == {0: [1, 2], 1: [0, 2], 2: [0, 1]}
+    assert shards.partners_of("en-ar,th-en", LANGS, LANGS) == {1: [0, 2], 0: [1], 2: [1]}
     with pytest.raises(UserError, match="two different languages"):
-        shard_selection.partners_of("en-en", LANGS, LANGS)
+        shards.partners_of("en-en", LANGS, LANGS)
     with pytest.raises(UserError, match="no text in th"):
-        shard_selection.partners_of("en-th", LANGS, ["ar", "en"])
+        shards.partners_of("en-th", LANGS, ["ar", "en"])
     with pytest.raises(UserError, match="with only en"):
-        shard_selection.partners_of("", ["en"], ["en"])
+        shards.partners_of("", ["en"], ["en"])

@@ -11,7 +11,7 @@ import torch
 
 from xling.core.errors import UserError
 from xling.objectives.base import OBJECTIVES
-from xling.training import memory, train
+from xling.training import train, update
 from xling.training.update import SafeTrainer, Updates, is_out_of_memory
 
 
@@ -229,7 +229,7 @@ def test_validation_halves_what_does_not_fit_and_finds_the_same_loss(
     recipe: Any, bitext: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found, halved, given_back = [], [], []
-    monkeypatch.setattr(memory, "give_back", lambda: given_back.append(1))
+    monkeypatch.setattr(update, "give_back", lambda: given_back.append(1))
     for limit in (1000, 2):
         with monkeypatch.context() as patch:
             full_memory(patch, "tlm", limit, torch.OutOfMemoryError("out of memory"), training=False)

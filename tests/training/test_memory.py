@@ -11,7 +11,7 @@ PROGRAM = """
 import json, os, resource
 os.environ["THP_MEM_ALLOC_ENABLE"] = "0"  # pages of 4 KiB, so that their number tells
 import torch
-from xling.training import memory
+from xling.training import update
 
 def fewest(megabytes, rounds=3):
     found = []
@@ -22,11 +22,11 @@ def fewest(megabytes, rounds=3):
     return min(found)
 
 before = fewest(40)
-with memory.kept():
+with update.memory_kept():
     inside = fewest(40, 40)  # until what aligning leaves over is used up
 after = fewest(512)
 try:
-    with memory.kept():
+    with update.memory_kept():
         raise KeyError
 except KeyError:
     pass

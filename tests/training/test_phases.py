@@ -224,7 +224,7 @@ def test_the_precision_is_said_and_another_one_warns(
     pretrain: Pretrain, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     from xling.models.network import encoder
-    from xling.training.log import Log
+    from xling.training.update import Log
 
     write, shown = Log.write_train, list[str]()
     monkeypatch.setattr(Log, "write_train", lambda *given: shown.append(write(*given)) or shown[-1])

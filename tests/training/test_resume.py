@@ -16,7 +16,8 @@ from tests.training.conftest import settings as training_settings
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.models.files import checksummed_file, model_weights
-from xling.training import log, train
+from xling.training import train
+from xling.training import update as updates
 from xling.training.update import Updates
 
 
@@ -110,7 +111,7 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
     else:
         mark.write_text("")
     starts: list[int] = []
-    original = log.Log
+    original = updates.Log
 
     class Noting(original):  # type: ignore[misc, valid-type]
         def __init__(self, path: Path, num_updates: int) -> None:

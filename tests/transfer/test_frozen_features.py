@@ -112,7 +112,6 @@ def test_a_saved_model_answers_as_before(model: Path, tmp_path: Path) -> None:
         ({"freeze_embeddings": True}, "fit.freeze_embeddings=true with fit.freeze=encoder"),
         ({"freeze_layers": 1}, "fit.freeze_layers=1 with fit.freeze=encoder"),
         ({"unfreeze_epochs": 1.0}, "fit.unfreeze_epochs=1.0 with fit.freeze=encoder"),
-        ({"l2_start": 0.1}, "fit.l2_start=0.1 with fit.freeze=encoder"),
         ({"task_adapter": 4}, "fit.task_adapter=4 with fit.freeze=encoder"),
         ({"pair_features": "align"}, "which reads no layer"),
     ],

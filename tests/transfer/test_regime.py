@@ -134,41 +134,6 @@ def test_the_first_step_of_a_layer_is_as_long_as_its_rate() -> None:
     assert moved["encoder.positions.weight"] == pytest.approx(0.01, rel=1e-3)
 
 
-def test_the_pull_to_the_start_worked_by_hand() -> None:
-    model = task_model()
-    made = TuningOptimizer(model, replace(CFG, l2_start=0.5))
-    weight, head = model.encoder.layers[0].up.weight, model.classifier.weight
-    with torch.no_grad():
-        weight.add_(2.0)
-        head.add_(2.0)
-    weight.grad, head.grad = torch.full_like(weight, 0.25), torch.full_like(head, 0.25)
-    made.add_l2_start_gradient()
-    torch.testing.assert_close(weight.grad, torch.full_like(weight, 0.25 + 0.5 * 2.0))
-    assert torch.equal(head.grad, torch.full_like(head, 0.25))
-    assert model.encoder.layers[1].up.weight.grad is None
-
-
-def test_weights_that_are_pulled_do_not_decay() -> None:
-    model = task_model()
-    for strength, decays in ((0.0, True), (0.5, False)):
-        made = TuningOptimizer(model, replace(CFG, l2_start=strength, weight_decay=0.1))
-        decay = {
-            id(p): group["weight_decay"] for group in made.optimizer.param_groups for p in group["params"]
-        }
-        assert decay[id(model.encoder.layers[0].up.weight)] == (0.1 if decays else 0.0)
-        assert decay[id(model.classifier.weight)] == 0.1
-        assert decay[id(model.classifier.bias)] == 0.0
-
-
-def test_a_strong_pull_keeps_the_weights_near_their_start(model: Path) -> None:
-    cfg = replace(CFG, epochs=6)
-    free, held = (
-        fine_tune(model, "classify", LABELS, ROWS, replace(cfg, l2_start=strength))[-1]
-        for strength in (0.0, 10.0)
-    )
-    assert distance(held, start(model)) < 0.5 * distance(free, start(model))
-
-
 def test_under_a_task_adapter_nothing_else_of_the_encoder_learns(model: Path, tmp_path: Path) -> None:
     before = start(model)
     made = fine_tune(model, "classify", LABELS, ROWS, replace(CFG, lr=1e-2, epochs=80, task_adapter=16))[-1]
@@ -202,10 +167,7 @@ def test_a_task_adapter_learns_at_the_rate_of_its_layer(model: Path) -> None:
         ({"layer_decay": 1.5}, r"fit.layer_decay=1.5; valid"),
         ({"layer_decay": float("nan")}, r"fit.layer_decay=nan; valid"),
         ({"unfreeze_epochs": 3.0}, r"fit.unfreeze_epochs=3.0; valid: 0 to fit.epochs=2"),
-        ({"l2_start": -1.0}, r"fit.l2_start=-1.0; valid: a number from 0"),
-        ({"l2_start": float("inf")}, r"fit.l2_start=inf; valid"),
         ({"task_adapter": -3}, r"fit.task_adapter=-3; valid: a width from 1"),
-        ({"task_adapter": 3, "l2_start": 0.1}, r"fit.task_adapter with .*; valid: one of them"),
         ({"task_adapter": 3, "unfreeze_epochs": 1.0}, r"fit.task_adapter with .*; valid: one of them"),
     ],
 )
@@ -217,7 +179,7 @@ def test_mistakes_are_user_errors(model: Path, change: dict[str, Any], message: 
 def test_the_settings_of_an_evaluation_reach_fine_tuning() -> None:
     from xling.eval.systems import FitConfig
 
-    names = {"layer_decay", "unfreeze_epochs", "l2_start", "task_adapter"}
+    names = {"layer_decay", "unfreeze_epochs", "task_adapter"}
     assert names <= FitConfig.__dataclass_fields__.keys() & TuneConfig.__dataclass_fields__.keys()
     for name in names:
         assert getattr(FitConfig(), name) == getattr(TuneConfig(), name)

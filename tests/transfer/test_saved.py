@@ -74,7 +74,7 @@ def assert_same(found: tuple[list[TunedModel], Told], expected: tuple[list[Tuned
 
 @pytest.mark.parametrize(
     ("method", "saved_every_s"),
-    [("plain", (0.02,)), ("r3f", (1e9,)), ("self_distillation", (0.0,))],
+    [("plain", (0.02, 1e9)), ("self_distillation", (0.0,))],
 )
 def test_killed_again_and_again(
     model: Path, tmp_path: Path, method: str, saved_every_s: tuple[float, ...]

@@ -13,7 +13,6 @@ import torch
 from tests.tuning import fine_tune
 from xling.core.errors import UserError
 from xling.core.sampling import rng
-from xling.data.packing import pack
 from xling.eval.systems import FitConfig
 from xling.models.files import model_weights
 from xling.models.files.model_folder import TASK_FILE
@@ -30,7 +29,6 @@ from xling.transfer.heads import (
 )
 from xling.transfer.schedule import epoch_batches, learning_rate
 from xling.transfer.settings import PairFeatures, TuneConfig
-from xling.transfer.strategies.r3f import num_distributions, symmetric_kl
 from xling.transfer.task import TASKS
 from xling.transfer.tasks.intent_slots import INTENT_PREFIX
 from xling.transfer.tune import batches_by_tokens
@@ -169,39 +167,6 @@ def test_random_init_forgets_the_pretrained_weights(model: Path) -> None:
     distance = (fresh.model.encoder.tokens.weight - start).abs().mean()
     assert float(distance) > 0.01
     assert kept.model.state_dict().keys() == fresh.model.state_dict().keys()
-
-
-def test_r3f_adds_a_term(model: Path) -> None:
-    cfg = replace(FAST, epochs=1)
-    plain, noisy = (
-        fine_tune(model, "classify", LABELS, rows("classify"), replace(cfg, method=method))[
-            0
-        ].model.state_dict()
-        for method in ("plain", "r3f")
-    )
-    assert all(torch.isfinite(weight).all() for weight in noisy.values())
-    assert any(not torch.equal(plain[key], noisy[key]) for key in plain)
-
-
-def test_the_kl_term_is_symmetric_and_zero_for_equal_predictions() -> None:
-    a = torch.log(torch.tensor([[0.5, 0.25, 0.25]]))
-    b = torch.log(torch.tensor([[0.25, 0.5, 0.25]]))
-    # KL(a || b) = KL(b || a) = .5 ln 2 - .25 ln 2 = .25 ln 2
-    assert float(symmetric_kl(a, b)) == pytest.approx(0.5 * np.log(2), rel=1e-5)
-    assert float(symmetric_kl(a, b)) == pytest.approx(float(symmetric_kl(b, a)))
-    assert float(symmetric_kl(a, a)) == pytest.approx(0, abs=1e-6)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_kl_term_is_a_mean_over_distributions(tuned: dict[str, tune.TunedModel], kind: str) -> None:
-    model = tuned[kind].model
-    unit = tune._training_units(tuned[kind], rows(kind, 1), "test")[0]
-    once, twice = pack(unit), pack(unit + [{**e, "id": e["id"] + 1} for e in unit])
-    other = {key: model.log_probabilities(s, noise=0.0) for key, s in (("once", once), ("twice", twice))}
-    counts = [num_distributions(s, other[k], TASKS[kind]) for k, s in (("once", once), ("twice", twice))]
-    assert counts[1] == 2 * counts[0]
-    # The probabilities of one distribution sum to 1, so those of all of them to their number.
-    assert float(other["twice"].exp().sum()) == pytest.approx(counts[1], rel=1e-4)
 
 
 def test_softmax_within_groups_worked_by_hand() -> None:

@@ -17,6 +17,7 @@ A registry looks in three places and imports an entry only when it is requested:
 import functools
 import importlib
 import pkgutil
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
@@ -190,3 +191,12 @@ def plugin_entry_points() -> tuple[EntryPoint, ...]:
 
 def _describe_owner(point: EntryPoint) -> str:
     return f"package {point.dist.name}" if point.dist else f"entry point {point.name}"
+
+
+def load(target: str) -> Any:
+    """Import ``module:attribute`` and return the attribute."""
+    module, _, attribute = target.partition(":")
+    loaded = getattr(importlib.import_module(module), attribute)
+    # polars restarts system calls after SIGINT, so Ctrl-C would not end a blocking read.
+    signal.siginterrupt(signal.SIGINT, True)
+    return loaded

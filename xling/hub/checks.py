@@ -10,7 +10,7 @@ from xling.core.commands import inputs
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.hub import unsupported_parts
-from xling.hub.settings import ExportConfig, MeasureConfig, MergeConfig, TrimConfig
+from xling.hub.settings import ExportConfig, MergeConfig, TrimConfig
 from xling.models import parts
 from xling.models.files import model_folder
 from xling.text import vocab
@@ -174,29 +174,3 @@ def _weight_property(state: Mapping[str, Any], name: str) -> Any:
         if name == "shape"
         else state[name]
     )
-
-
-def check_measure(cfg: MeasureConfig) -> None:
-    """Check the models and the text of ``xling measure``.
-
-    Raises:
-        UserError: no model, no text, two models of one name, a number out of range.
-    """
-    if cfg.lines < 1 or cfg.rounds < 1 or cfg.lose < 0:
-        raise UserError(
-            f"lines={cfg.lines} rounds={cfg.rounds} lose={cfg.lose}", "lines and rounds from 1, lose from 0"
-        )
-    named_models = [item.rpartition("=") for item in (*cfg.checkpoints, *cfg.int8)]
-    if not cfg.checkpoints or len({name or Path(folder).name for name, _, folder in named_models}) < len(
-        named_models
-    ):
-        raise UserError(
-            f"checkpoints={','.join(cfg.checkpoints)} int8={','.join(cfg.int8)}",
-            "at least one model, and a different name for each",
-            "NAME=DIRECTORY,NAME=DIRECTORY",
-        )
-    corpus_reader.resolve_files(cfg.text)
-    for _, _, folder in named_models:
-        is_task = (Path(folder) / model_folder.TASK_FILE).is_file()
-        formats = [model_folder.TASK] if is_task else [*model_folder.OURS, model_folder.FOREIGN]
-        model_folder.check_model(Path(folder), *formats)

@@ -17,8 +17,8 @@ from xling.array_types import Float32, Shaped
 from xling.core.errors import UserError
 from xling.hub import configs, files, layouts, rebuild, unsupported_parts
 from xling.hub.source import read_json
-from xling.models import windows
 from xling.models.network.encoder import EncoderConfig
+from xling.models.shape import GLOBAL_ATTENTION, windows_of
 
 MODEL_TYPE = "modernbert"
 FULL_ATTENTION, SLIDING_ATTENTION = "full_attention", "sliding_attention"
@@ -112,13 +112,13 @@ def _read_attention(config: Mapping[str, Any], folder: Path) -> str:
         global_every = int(config.get("global_attn_every_n_layers") or 3)
         layer_types = [SLIDING_ATTENTION if i % global_every else FULL_ATTENTION for i in range(layers)]
     if SLIDING_ATTENTION not in layer_types:
-        return windows.GLOBAL
+        return GLOBAL_ATTENTION
     full_layers = [i for i, kind in enumerate(layer_types) if kind == FULL_ATTENTION]
     global_every = full_layers[1] if len(full_layers) > 1 else layers
     attention_setting = f"local:{width}/global:{global_every}"
     if [
         FULL_ATTENTION if window == 0 else SLIDING_ATTENTION
-        for window in windows.of(attention_setting, layers)
+        for window in windows_of(attention_setting, layers)
     ] != list(layer_types):
         raise UserError(
             f"{folder}/config.json: layer_types={', '.join(layer_types)}",
@@ -222,7 +222,7 @@ def to_hf_config(shape: EncoderConfig, vocab_size: int, pad: int, bos: int, eos:
     """Build a ``config.json`` in both spellings, so that older and newer transformers can read it."""
     layer_types = [
         SLIDING_ATTENTION if window else FULL_ATTENTION
-        for window in windows.of(shape.attention, shape.layers)
+        for window in windows_of(shape.attention, shape.layers)
     ]
     window, _, global_every = shape.attention.removeprefix("local:").partition("/global:")
     activations: dict[str, str] = {ours: theirs for theirs, ours in unsupported_parts.MODERNBERT_FFNS.items()}

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from xling.array_types import Float, Int
-from xling.core.commands import extras
+from xling.core.commands.inputs import require
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.hub import export, features_export
@@ -66,7 +66,7 @@ def run(cfg: ExportConfig) -> manifest.Manifest:
         UserError: a package is missing, transformers' classes cannot express the model, it has a decoder or
             chooses among alternatives, or the graph does not compute what the model does.
     """
-    extras.require("onnx", "xling export onnx")
+    require("onnx", "xling export onnx")
     inputs = [cfg.checkpoint, *cfg.scores]
     if published := manifest.up_to_date(cfg.out, "export onnx", cfg, inputs):
         return published

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from xling.core.errors import UserError
-from xling.core.settings.codes import Lang
+from xling.core.settings.values import Lang
 
 
 @dataclass(frozen=True)
@@ -25,27 +25,6 @@ class ExportConfig:
     out: Path
     scores: tuple[Path, ...] = ()
     pooling: Literal["mean", "cls"] = "mean"
-
-
-@dataclass(frozen=True)
-class PushConfig:
-    """Settings of ``xling push``.
-
-    Attributes:
-        source: directory of ``xling export``.
-        repo: name of the repository on the Hugging Face Hub, as OWNER/NAME; it is created if it does not exist.
-        private: create a private repository.
-        revision: branch to upload to, the main one if empty.
-        message: message of the commit.
-        endpoint: address of the Hub, that of the variable HF_ENDPOINT if empty.
-    """
-
-    source: Path
-    repo: str
-    private: bool = False
-    revision: str = ""
-    message: str = ""
-    endpoint: str = ""
 
 
 @dataclass(frozen=True)
@@ -118,30 +97,6 @@ class QuantizeConfig:
 
     checkpoint: Path
     out: Path
-
-
-@dataclass(frozen=True)
-class MeasureConfig:
-    """Settings of `xling.hub.size_and_latency`.
-
-    Attributes:
-        checkpoints: NAME=DIRECTORY, or directories, which give their names; the first is what the others are compared
-            with.
-        int8: the same for what is measured in 8-bit integers.
-        text: files, globs or corpus directories; the models read their first lines.
-        out: directory to publish: ``measured.json``.
-        lines: of the text, one at a time.
-        rounds: times that every model reads them.
-        lose: points that a smaller model may lose; a report names the smallest one that keeps to it.
-    """
-
-    checkpoints: tuple[str, ...]
-    text: tuple[str, ...]
-    out: Path
-    int8: tuple[str, ...] = ()
-    lines: int = 100
-    rounds: int = 5
-    lose: float = 2.0
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.commands import inputs
-from xling.core.commands.stage_type import load
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import tell
+from xling.core.registry import load
 from xling.hub import configs
 from xling.hub.settings import ImportConfig, TokenizerConfig
 

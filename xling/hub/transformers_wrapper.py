@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from xling.array_types import Shaped
-from xling.core.commands import extras
+from xling.core.commands import inputs
 from xling.core.errors import UserError
 from xling.core.output.command_result import tell
 from xling.hub import files
@@ -64,7 +64,7 @@ def load_tokenizer(folder: Path, is_encoders: bool = True) -> OrderedTokenizer:
         backend = tokenizer.backend_tokenizer
     except ImportError as error:
         package = "sacremoses" if "sacremoses" in str(error) else "transformers"
-        raise extras.missing_package_error(package, str(folder), "hub") from None
+        raise inputs.missing_package_error(package, str(folder), "hub") from None
     except Exception as error:  # tokenizer classes raise all kinds of errors
         problem = str(error).strip().splitlines() or [type(error).__name__]
         raise UserError(

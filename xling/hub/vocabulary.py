@@ -15,7 +15,7 @@ from xling.hub.files import read_tokenizer
 from xling.hub.settings import TokenizerConfig
 from xling.hub.source import read_json
 from xling.hub.transformers_wrapper import OrderedTokenizer, order_tokenizer, write_vocabulary
-from xling.text.vocab import vocab_digest
+from xling.text.files.shards import vocab_digest
 
 SPECIAL_TOKEN_SOURCES = {
     "begin": (("cls_token", "bos_token"), ("<s>", "<bos>", "[CLS]", "<|begin_of_text|>")),

@@ -12,7 +12,7 @@ from xling.core.errors import UserError
 from xling.core.languages import Language
 from xling.core.output import manifest
 from xling.core.progress import Progress
-from xling.core.settings.codes import code_of
+from xling.core.settings.values import code_of
 from xling.corpora.nway import own_files
 from xling.corpora.nway import sources as nway_sources
 from xling.corpora.nway.build import NwayConfig

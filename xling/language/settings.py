@@ -5,9 +5,8 @@ from pathlib import Path
 
 from xling.core import languages
 from xling.core.errors import UserError
-from xling.core.settings import ranges
-from xling.core.settings.codes import Lang
-from xling.core.settings.ranges import COUNT, POSITIVE, Range, ranged
+from xling.core.settings import values
+from xling.core.settings.values import COUNT, POSITIVE, Lang, Range, ranged
 
 LEAST_PAIRS = 500
 
@@ -58,7 +57,7 @@ class LanguageConfig:
         """
         languages.get(self.lang)
         object.__setattr__(self, "out", self.out or f"runs/language/{self.lang}")
-        ranges.check(self)
+        values.check(self)
         if not self.seeds:
             raise UserError("seeds= is empty", "one seed or more, for example 1,2,3")
         if self.lang == self.source:

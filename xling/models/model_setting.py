@@ -3,7 +3,7 @@
 from dataclasses import field
 from typing import Any, Literal
 
-from xling.core.settings.ranges import RANGE, Range
+from xling.core.settings.values import RANGE, Range
 
 Side = Literal["encoder", "decoder"]
 ENCODER: Side = "encoder"

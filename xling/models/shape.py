@@ -7,16 +7,47 @@ without torch. The classes for fairseq and the model files are derived from it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields, make_dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from xling.core.errors import UserError
-from xling.core.settings import ranges
-from xling.core.settings.ranges import COUNT, POSITIVE, SHARE, Range
-from xling.models import parts, windows
+from xling.core.settings import values
+from xling.core.settings.values import COUNT, POSITIVE, SHARE, Range
+from xling.models import parts
 from xling.models.model_setting import DECODER, ENCODER, Side, setting
 from xling.models.parts import PARTS
+
+GLOBAL_ATTENTION = "global"
+_PATTERN = re.compile(r"local:(\d+)/global:(\d+)")
+
+
+def windows_of(attention: str, layers: int) -> list[int]:
+    """Return how many tokens each layer sees to either side, 0 for all.
+
+    Args:
+        attention: ``global``, or ``local:W/global:K``: every K-th layer from the first sees all, the others W
+            / 2 tokens to either side.
+        layers: number of layers of the model.
+
+    Raises:
+        UserError: it is neither.
+
+    Example:
+        >>> windows_of("local:128/global:3", 4)
+        [0, 64, 64, 0]
+    """
+    if attention == GLOBAL_ATTENTION:
+        return [0] * layers
+    match = _PATTERN.fullmatch(attention)
+    width, every = (int(n) for n in match.groups()) if match else (0, 0)
+    if width < 2 or width % 2 or every < 1:
+        raise UserError(
+            f"model.attention={attention}",
+            "global, or local:W/global:K with an even W, for example local:128/global:3",
+        )
+    return [width // 2 if layer % every else 0 for layer in range(layers)]
 
 
 def _width(none: str) -> Range:
@@ -71,7 +102,7 @@ class _Settings:
             ``geglu`` in ModernBERT, ``swiglu``).
         head_dim: size of a head, 0 for ``dim / heads``.
         attention: attention of the encoder: ``global``, or ``local:W/global:K``, see
-            `xling.models.windows.of`.
+            `windows_of`.
         local_theta, global_theta: bases of ``positions=rope`` in layers with a window and in the others.
         qk_norm: norms on every query and key (Dehghani et al. 2023).
         first_norm: a norm before the attention of the first layer; ModernBERT has none.
@@ -112,7 +143,7 @@ class _Settings:
     untied_head: bool = setting(False, only=DECODER, same=True)
     source_lang: bool = setting(True, only=DECODER, same=True)
     lang_first: bool = setting(False, only=DECODER, same=True)
-    attention: str = setting(windows.GLOBAL, same=True)
+    attention: str = setting(GLOBAL_ATTENTION, same=True)
     local_theta: float = setting(10_000.0, POSITIVE)
     global_theta: float = setting(160_000.0, POSITIVE)
     qk_norm: bool = setting(False, same=True)
@@ -129,7 +160,7 @@ class _Settings:
         Raises:
             UserError: a setting out of its range, or two that do not fit together.
         """
-        ranges.check(self, "model.")
+        values.check(self, "model.")
         if not self.head_dim and self.dim % self.heads:
             raise UserError(f"model.dim={self.dim} with model.heads={self.heads}", "a multiple of the heads")
         for name in ("unbiased_head", "untied_head"):
@@ -141,7 +172,7 @@ class _Settings:
             raise UserError(f"model.layer_biases=true with model.positions={self.positions}", "relative")
         if self.positions == "sinusoidal" and self.dim % 2:
             raise UserError(f"model.positions=sinusoidal with model.dim={self.dim}", "an even width")
-        windowed = any(windows.of(self.attention, self.layers))
+        windowed = any(windows_of(self.attention, self.layers))
         if windowed and self.positions == "relative":
             raise UserError(
                 f"model.attention={self.attention} with model.positions=relative", "rope or learnt"

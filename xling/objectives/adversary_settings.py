@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from xling.core.errors import UserError
-from xling.core.settings.ranges import NOT_NEGATIVE, POSITIVE, OneOf, ranged
+from xling.core.settings.values import NOT_NEGATIVE, POSITIVE, OneOf, ranged
 from xling.objectives.base_settings import TaskConfig, declare
 from xling.text.files import shards
 

@@ -19,7 +19,6 @@ from xling.core.sampling import alpha_shares
 from xling.data import mixer
 from xling.objectives.base import objective
 from xling.objectives.mmlm import BlockDataset, Mmlm
-from xling.text import shard_selection
 from xling.text.files import shards
 
 
@@ -31,7 +30,7 @@ class SwitchedDataset(BlockDataset):
         streams = {}
         self._sides: list[np.ndarray | None] = []
         self._pair_langs: list[tuple[int, int]] = []
-        for pair in shard_selection.select_switched_pairs(self._cfg.pairs, data, self._langs):
+        for pair in shards.select_switched_pairs(self._cfg.pairs, data, self._langs):
             prefix = data / pair / f"{self._split}.{pair}.switched"
             first, second = split_pair(pair)
             streams[f"{pair}.switched"] = shards.open_shard(prefix).tokens

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from xling import compat
 from xling.array_types import Float, Float64, Int
 from xling.core.sampling import rng
-from xling.core.settings import ranges
+from xling.core.settings import values
 from xling.data.symbols import Symbols
 from xling.objectives import OBJECTIVES as OBJECTIVES
 from xling.objectives import settings as settings  # declares those of this package
@@ -33,7 +33,7 @@ from xling.objectives.contract_facts import Trial
 from xling.objectives.dataset import ObjectiveDataset as ObjectiveDataset
 from xling.objectives.dataset import collate_or_empty
 from xling.objectives.stock import StockCommands
-from xling.text import shard_selection
+from xling.text.files import shards
 
 T = TypeVar("T", bound=TaskConfig)
 BOS, PAD, EOS, UNK, FIRST_PIECE = range(5)
@@ -104,7 +104,7 @@ class Objective(ABC):
         self.settings = declared(
             **{item.name: getattr(cfg, item.name) for item in fields(declared) if item.init}
         )
-        ranges.check(self.settings, f"objectives.{self.name}.")
+        values.check(self.settings, f"objectives.{self.name}.")
         self.settings.check_data(langs)
 
     def fit(self, shape: Any) -> None:
@@ -168,7 +168,7 @@ class XlingTask(StockCommands, FairseqTask):  # type: ignore[misc]
         self.data = Path(cfg.data)
         self.dictionary = load_dictionary(self.data)
         decoder = any(OBJECTIVES[name].decoder for name in self.objective_names())
-        self.langs = shard_selection.select_langs(cfg.langs, self.data, decoder)
+        self.langs = shards.select_langs(cfg.langs, self.data, decoder)
         if decoder:
             for symbol in Symbols(len(self.dictionary) - 1, tuple(self.langs)).names():
                 self.dictionary.add_symbol(symbol)
@@ -295,7 +295,7 @@ class XlingTask(StockCommands, FairseqTask):  # type: ignore[misc]
 
 def load_dictionary(data: Path) -> Dictionary:
     """Load the dictionary of a binarised directory and append ``<mask>``."""
-    dictionary = Dictionary.load(str(shard_selection.check_dictionary(data)))
+    dictionary = Dictionary.load(str(shards.check_dictionary(data)))
     dictionary.add_symbol("<mask>")
     return dictionary
 

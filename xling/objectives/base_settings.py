@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from xling.core.settings.ranges import COUNT, PART, SEQUENCE, OneOf, Range, ranged
+from xling.core.settings.values import COUNT, PART, SEQUENCE, OneOf, Range, ranged
 from xling.data.masking import check_shares
-from xling.text import shard_selection
+from xling.text.files import shards
 
 SETTINGS: dict[str, type[TaskConfig]] = {}
 """Settings by the name of the objective."""
@@ -121,7 +121,7 @@ class PairConfig(TaskConfig):
     def check_data(self, langs: list[str]) -> None:
         """Check the pairs."""
         super().check_data(langs)
-        shard_selection.select_pairs(self.pairs, Path(self.data), langs)
+        shards.select_pairs(self.pairs, Path(self.data), langs)
 
 
 @dataclass

@@ -31,10 +31,10 @@ from fairseq.tasks import register_task
 from torch import Tensor
 
 from xling.array_types import Float, Int, Integer
-from xling.core.settings import config, ranges, schedule
-from xling.core.settings.ranges import OneOf, ranged
+from xling.core.settings import config, values
+from xling.core.settings.values import OneOf, ranged
 from xling.models.distributed import processes
-from xling.objectives import OBJECTIVES, mix_settings
+from xling.objectives import OBJECTIVES, declared
 from xling.objectives.base import Loss, Objective, ObjectiveDataset, XlingTask, for_fairseq
 from xling.objectives.base_settings import TaskConfig
 from xling.objectives.dataset import Stream
@@ -305,24 +305,24 @@ class XlingMultiTask(XlingTask):
         Raises:
             UserError: the mix is empty, a name or a setting is unknown, or a weight is not above 0.
         """
-        ranges.check(self.cfg, "", MultiConfig)
+        values.check(self.cfg, "", MultiConfig)
         mix = json.loads(self.cfg.objectives)
-        mix_settings.of_mix(mix, self.data)
+        declared.of_mix(mix, self.data)
         self.weights = {
-            name: mix_settings.weight_of(name, settings.get("weight", 1)) for name, settings in mix.items()
+            name: declared.weight_of(name, settings.get("weight", 1)) for name, settings in mix.items()
         }
         shared = {
             key: str(getattr(self.cfg, key))
             for key in ("data", "langs", "alpha", "tokens_per_sample", "read_chunk", "read_buffer", "seed")
         }
         self.schedules = {
-            name: schedule.parse(f"objectives.{name}.schedule", settings["schedule"])
+            name: values.parse_schedule(f"objectives.{name}.schedule", settings["schedule"])
             for name, settings in mix.items()
             if settings.get("schedule")
         }
         built = {}
         for name, settings in mix.items():
-            own = {key: str(value) for key, value in settings.items() if key not in mix_settings.SETTINGS}
+            own = {key: str(value) for key, value in settings.items() if key not in declared.MIX_SETTINGS}
             settings_of = config.from_dict(OBJECTIVES[name].config, shared | own, f"objectives.{name}")
             built[name] = OBJECTIVES[name](settings_of, self.dictionary, self.langs)
         return built

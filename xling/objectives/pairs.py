@@ -16,7 +16,6 @@ from xling.data import mixer
 from xling.data.packing import Example
 from xling.objectives.base_settings import PairConfig as PairConfig
 from xling.objectives.dataset import DrawnDataset
-from xling.text import shard_selection
 from xling.text.files import shards
 
 
@@ -80,7 +79,7 @@ class PairDataset(DrawnDataset):
         """Open the two sides of each pair."""
         return {
             pair: [self.side(data, pair, lang, langs) for lang in split_pair(pair)]
-            for pair in shard_selection.select_pairs(self._cfg.pairs, data, langs)
+            for pair in shards.select_pairs(self._cfg.pairs, data, langs)
         }
 
     def room(self, tokens_per_sample: int) -> int:

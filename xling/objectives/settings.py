@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from xling.core.errors import UserError
-from xling.core.settings.ranges import COUNT, NOT_NEGATIVE, PART, POSITIVE, SHARE, OneOf, Range, ranged
+from xling.core.settings.values import COUNT, NOT_NEGATIVE, PART, POSITIVE, SHARE, OneOf, Range, ranged
 from xling.data.masking import check_shares
 from xling.models.files import model_folder
 from xling.objectives import adversary_settings as adversary_settings  # declares its own
 from xling.objectives import teacher_settings as teacher_settings  # declares its own
 from xling.objectives.base_settings import MaskConfig, PairConfig, TaskConfig, TextConfig, declare
-from xling.text import shard_selection, word_translation
+from xling.text import word_translation
 from xling.text.files import pair_documents, shards
-from xling.text.vocab import vocab_digest
+from xling.text.files.shards import vocab_digest
 
 
 def check_language_last(setting: str, shape: Any) -> None:
@@ -47,7 +47,7 @@ class AlmConfig(MaskConfig):
     def check_data(self, langs: list[str]) -> None:
         """Check that the pairs have switched text."""
         super().check_data(langs)
-        shard_selection.select_switched_pairs(self.pairs, Path(self.data), langs)
+        shards.select_switched_pairs(self.pairs, Path(self.data), langs)
 
 
 @declare("btmlm")
@@ -284,7 +284,7 @@ class TranslationConfig(PairConfig):
         """
         if not self.directions:
             return str(self.pairs)
-        asked = shard_selection.pairs_of_directions(self.directions, shards.list_pairs(Path(self.data)))
+        asked = shards.pairs_of_directions(self.directions, shards.list_pairs(Path(self.data)))
         if self.pairs and set(self.pairs.split(",")) != set(asked.split(",")):
             raise UserError(
                 f"pairs={self.pairs} with directions={self.directions}",
@@ -305,7 +305,7 @@ class TranslationConfig(PairConfig):
                     "a directory of xling binarize with pairs",
                     "run xling binarize on the output of xling backtranslate",
                 )
-        shard_selection.select_pairs(self.asked_pairs(), data, langs)
+        shards.select_pairs(self.asked_pairs(), data, langs)
 
     def _check_join(self, data: Path) -> None:
         """Check that blocks have documents, and a decoder that reads all of them."""
@@ -360,7 +360,7 @@ class UmtConfig(TextConfig):
         """Check the pairs and their dictionaries."""
         super().check_data(langs)
         data = Path(self.data)
-        partners = shard_selection.partners_of(self.pairs, langs, shards.list_languages(data))
+        partners = shards.partners_of(self.pairs, langs, shards.list_languages(data))
         if self.join:
             raise UserError(
                 "objectives.umt.join=true: back-translation reads single sentences",

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 from xling.core import languages
 from xling.core.commands.inputs import STATIC_FILE
 from xling.core.errors import UserError
-from xling.core.settings.ranges import NOT_NEGATIVE, POSITIVE, SHARE, OneOf, ranged
+from xling.core.settings.values import NOT_NEGATIVE, POSITIVE, SHARE, OneOf, ranged
 from xling.models.files import model_folder
 from xling.objectives.base_settings import MaskConfig, PairConfig, declare
-from xling.text import shard_selection
-from xling.text.vocab import vocab_digest
+from xling.text.files import shards
+from xling.text.files.shards import vocab_digest
 
 LEAST_SIMILARITY = 0.3
 """Default of ``objectives.teach.least``."""
@@ -122,7 +122,7 @@ class TeachConfig(PairConfig):
                 f"objectives.teach.teacher={self.teacher} has a decoder or language embeddings",
                 "an encoder without them",
             )
-        pairs = shard_selection.select_pairs(self.pairs, Path(self.data), langs)
+        pairs = shards.select_pairs(self.pairs, Path(self.data), langs)
         if not any(languages.canonical(self.source) in languages.split_pair(pair) for pair in pairs):
             raise UserError(
                 f"objectives.teach.source={self.source}: no pair has it",

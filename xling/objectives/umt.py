@@ -35,7 +35,7 @@ from xling.models.generate.settings import Search
 from xling.objectives.base import EOS, FIRST_PIECE, Loss, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
 from xling.objectives.seq2seq import Seq2SeqObjective, Text, TextDataset, example, sequence_loss
-from xling.text import shard_selection, vocab, word_translation
+from xling.text import vocab, word_translation
 from xling.text.files import shards
 from xling.text.files.shards import UNK
 
@@ -143,7 +143,7 @@ class Umt(Seq2SeqObjective):
 
     def __init__(self, cfg: Any, dictionary: Any, langs: list[str]) -> None:
         super().__init__(cfg, dictionary, langs)
-        self.partners = shard_selection.partners_of(cfg.pairs, langs, shards.list_languages(Path(cfg.data)))
+        self.partners = shards.partners_of(cfg.pairs, langs, shards.list_languages(Path(cfg.data)))
         self.search = Search(
             beam=1,
             max_len_a=cfg.max_len_a,

@@ -23,7 +23,6 @@ from xling.objectives.base import BOS, ObjectiveDataset, objective
 from xling.objectives.contract_facts import Trial
 from xling.objectives.dataset import DrawnDataset
 from xling.objectives.mmlm import MaskedObjective, example, rule_of
-from xling.text import shard_selection
 from xling.text.files import shards
 
 
@@ -85,7 +84,7 @@ class AlternatingDataset(DrawnDataset):
         self._rule, self._room = rule, cfg.tokens_per_sample - 1
         self._drawn_sides: tuple[tuple[int | str, ...], np.ndarray] = ((), np.zeros(0))
         self._pairs: dict[str, tuple[list[shards.Shard], list[np.ndarray], np.ndarray, tuple[int, int]]] = {}
-        for pair in shard_selection.select_pairs(cfg.pairs, data, langs):
+        for pair in shards.select_pairs(cfg.pairs, data, langs):
             names = split_pair(pair)
             two = [shards.open_shard(data / pair / f"{split}.{pair}.{lang}") for lang in names]
             starts = document_starts(np.stack([shard.sizes for shard in two], 1), self._room)

@@ -16,7 +16,7 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.sampling import rng
-from xling.core.settings.codes import Lang
+from xling.core.settings.values import Lang
 from xling.papers.alteration import CODE, Alteration
 from xling.text.files import corpus_reader
 from xling.text.words.units import split_units

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.settings.codes import Lang
+from xling.core.settings.values import Lang
 from xling.text.files import corpus_reader
 
 

@@ -15,7 +15,7 @@ Sources: Kim et al. 2016, section 2; Srivastava et al. 2015 (highway); Mulcaire 
 from collections.abc import Sequence
 from typing import Any
 
-from xling.core.settings.ranges import NOT_NEGATIVE
+from xling.core.settings.values import NOT_NEGATIVE
 from xling.models.model_setting import ENCODER, setting
 from xling.models.parts import PARTS, Part
 

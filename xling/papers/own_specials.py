@@ -9,7 +9,7 @@ Source: Dufter & Schütze 2020, section 2.2 (shift-special).
 
 from typing import Any
 
-from xling.core.settings.ranges import NOT_NEGATIVE
+from xling.core.settings.values import NOT_NEGATIVE
 from xling.models.model_setting import ENCODER, setting
 from xling.models.parts import PARTS, Part
 

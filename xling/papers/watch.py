@@ -14,7 +14,7 @@ from pathlib import Path
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
-from xling.core.settings.codes import LangOrPair
+from xling.core.settings.values import LangOrPair
 from xling.eval.rows.protocols import files_at, training_suite
 from xling.eval.rows.suite import data_folder, suites
 from xling.eval.run.evaluation import run as evaluate

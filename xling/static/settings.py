@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from xling.core.errors import UserError
-from xling.core.settings import ranges
-from xling.core.settings.codes import Lang
-from xling.core.settings.ranges import NOT_NEGATIVE, PART, POSITIVE, Range, ranged
+from xling.core.settings import values
+from xling.core.settings.values import NOT_NEGATIVE, PART, POSITIVE, Lang, Range, ranged
 from xling.static.shape import StaticConfig
 from xling.text.words.features import FEATURES_VERSION
 
@@ -120,7 +119,7 @@ class StaticTraining:
                 f"{FEATURES_VERSION}, the version of the rows of text",
                 "leave it out",
             )
-        ranges.check(self)
+        values.check(self)
         if not self.updates and not self.minutes and (self.start.encoder or not self.start.rounds):
             raise UserError(
                 "minutes=0 updates=0 would learn nothing", "one of them above 0, or start.rounds above 0"
@@ -131,6 +130,6 @@ class StaticTraining:
                 "teacher.encoder=ENCODER",
                 "or leave them out",
             )
-        ranges.check(self.teacher, "teacher.")
+        values.check(self.teacher, "teacher.")
         if not self.teacher.langs:
             raise UserError("teacher.langs= is empty", "one language or more")

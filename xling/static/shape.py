@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from xling.core.settings import ranges
-from xling.core.settings.ranges import Range, ranged
+from xling.core.settings import values
+from xling.core.settings.values import Range, ranged
 from xling.text.words import features
 
 _ABOVE_ZERO = Range(above=0, words="more than 0")
@@ -47,4 +47,4 @@ class StaticConfig:
         Raises:
             UserError: a setting out of range.
         """
-        ranges.check(self)
+        values.check(self)

@@ -4,7 +4,6 @@ Piece ids follow XLM-R: fairseq's four symbols ``<s> <pad> </s> <unk>`` are 0 to
 SentencePiece (which starts with ``<unk> <s> </s>``) is i + 1; ``<mask>`` comes last and is added by the task.
 """
 
-import hashlib
 import io
 import re
 import shutil
@@ -18,16 +17,16 @@ from typing import Any, Literal
 import sentencepiece as spm
 from sentencepiece import sentencepiece_model_pb2 as proto
 
-from xling.core import languages, silence
+from xling.core import languages, progress
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import tell
 from xling.core.sampling import alpha_shares, rng
-from xling.core.settings import ranges
-from xling.core.settings.codes import Lang
-from xling.core.settings.ranges import COUNT, PART, Range, ranged
+from xling.core.settings import values
+from xling.core.settings.values import COUNT, PART, Lang, Range, ranged
 from xling.text import vocab_rule
 from xling.text.files import corpus_reader, pair_folder
+from xling.text.files.shards import vocab_digest
 from xling.text.words.units import combining_marks
 
 NUM_SPM_SPECIALS = 3
@@ -102,7 +101,7 @@ def run(cfg: VocabConfig) -> manifest.Manifest:
         languages.get(lang)
     if not cfg.base and cfg.keep != KEPT:
         raise UserError(f"keep={','.join(cfg.keep)} without base=", fix="give base=MODEL, or leave keep= out")
-    ranges.check(cfg)
+    values.check(cfg)
     out = Path(cfg.out)
     inputs = [path for paths in cfg.corpora.values() for path in corpus_reader.resolve_files(paths)]
     if cfg.base:
@@ -111,12 +110,12 @@ def run(cfg: VocabConfig) -> manifest.Manifest:
         return published
     num_chars, num_lines, kept = {}, {}, Counter[str]()
     for lang in cfg.corpora:
-        silence.doing(f"counting the characters of {lang}")
+        progress.doing(f"counting the characters of {lang}")
         num_chars[lang], num_lines[lang], kept_here = _count(cfg, lang)
         kept += {char: n for char, n in kept_here.items() if n >= MIN_KEPT_SHARE * num_chars[lang]}
     with manifest.publish(out, "vocab", given, inputs) as publication:
         used: Counter[str] = Counter()
-        silence.doing(f"learning {cfg.size:,} pieces from {sum(num_lines.values()):,} lines")
+        progress.doing(f"learning {cfg.size:,} pieces from {sum(num_lines.values()):,} lines")
         if cfg.base:
             publication.counts |= _extend(cfg, publication.path, num_chars, num_lines, used)
         else:
@@ -347,11 +346,3 @@ def load_processor(directory: Path) -> Any:
 def has_imported_tokenizer(directory: Path) -> bool:
     """Return whether a vocabulary has the tokenizer of another library instead of a SentencePiece model."""
     return any((directory / name).is_file() for name in (WORDPIECE, TRANSFORMERS_TOKENIZER))
-
-
-def vocab_digest(directory: Path) -> str:
-    """Return the SHA-256 of ``dict.txt``: shards and checkpoints are compatible if theirs are equal."""
-    path = directory / "dict.txt"
-    if not path.is_file():
-        raise UserError(f"no dictionary at {path}", fix="run `xling vocab` or `xling binarize` again")
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -19,14 +19,13 @@ from omegaconf import OmegaConf
 
 from xling.core.errors import UserError
 from xling.core.settings import config
-from xling.models import larger_start
 from xling.models.distributed import processes
 from xling.models.files import model_weights, training_checkpoint
 from xling.models.model_setting import ENCODER
 from xling.models.network.adapters import is_adapter
 from xling.models.optim.schedules import ScheduleConfig
 from xling.models.shape import ModelConfig, names
-from xling.objectives import OBJECTIVES, mix_settings
+from xling.objectives import OBJECTIVES, declared
 from xling.objectives.multi import MultiConfig
 from xling.static import new_rows, pieces
 from xling.training import two_starts
@@ -63,10 +62,7 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
     model, criterion = task.build_model(full.model), task.build_criterion(full.criterion)
     if cfg.init:
         init, data = Path(cfg.init), Path(cfg.data)
-        if cfg.init_tiled:
-            larger_start.start_tiled(model, init, data, cfg.init_noise)
-        else:
-            model_weights.start_from(model, init, task.langs, data, leaves_embeddings(cfg), cfg.init_layers)
+        model_weights.start_from(model, init, task.langs, data, leaves_embeddings(cfg), cfg.init_layers)
         task.attach(model)
     if cfg.encoder:
         two = Path(cfg.encoder), Path(cfg.decoder)
@@ -240,8 +236,8 @@ def _task_of(cfg: PretrainConfig) -> tuple[str, Any]:
     known = {"data": cfg.data, "langs": ",".join(cfg.langs), "seed": str(cfg.seed)}
     if len(cfg.objectives) == 1:
         ((name, settings),) = cfg.objectives.items()
-        mix_settings.unscheduled(name, settings)
-        own = {key: value for key, value in settings.items() if key not in mix_settings.SETTINGS}
+        declared.unscheduled(name, settings)
+        own = {key: value for key, value in settings.items() if key not in declared.MIX_SETTINGS}
         return f"xling_{name}", config.from_dict(OBJECTIVES[name].config, known | own, f"objectives.{name}")
     mix = known | {"objectives": json.dumps(cfg.objectives), "mode": cfg.mix}
     return "xling_multi", config.from_dict(MultiConfig, mix, "objectives")

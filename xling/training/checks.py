@@ -10,15 +10,14 @@ from typing import Any
 
 from xling.core.commands import inputs
 from xling.core.errors import UserError
-from xling.core.settings import config, ranges
+from xling.core.settings import config, values
 from xling.models import parts
 from xling.models.files import model_folder
 from xling.models.model_setting import DECODER, ENCODER
 from xling.models.shape import ModelConfig, wrong_side
-from xling.objectives import declared, mix_settings
+from xling.objectives import declared
 from xling.objectives.base_settings import TaskConfig
 from xling.static.settings import StaticTraining
-from xling.text import shard_selection, vocab
 from xling.text.encoders import check_encoder
 from xling.text.files import nway, shards
 from xling.training.plan import PhasePlan, Plan, resolve
@@ -56,7 +55,7 @@ def check_settings(cfg: PretrainConfig, phases: Sequence[PhasePlan]) -> None:
         UserError: as `check`.
     """
     data = Path(cfg.data)
-    shard_selection.check_dictionary(data)
+    shards.check_dictionary(data)
     if cfg.init_pieces and not (Path(cfg.init_pieces) / inputs.STATIC_FILE).is_file():
         raise UserError(
             f"init_pieces={cfg.init_pieces} is not a static encoder", "an output of xling pretrain static"
@@ -76,11 +75,11 @@ def _check_phase(cfg: PretrainConfig) -> tuple[list[str], bool]:
     data, objectives = Path(cfg.data), settings_of_objectives(cfg)
     with_decoder = [name for name, settings in objectives.items() if settings.decoder]
     check_side(cfg.model, with_decoder)
-    langs = shard_selection.select_langs(",".join(cfg.langs), data, bool(with_decoder))
+    langs = shards.select_langs(",".join(cfg.langs), data, bool(with_decoder))
     if len(cfg.objectives) == 1:
-        mix_settings.unscheduled(*next(iter(cfg.objectives.items())))
+        declared.unscheduled(*next(iter(cfg.objectives.items())))
     else:
-        mix_settings.of_mix(cfg.objectives, data)
+        declared.of_mix(cfg.objectives, data)
     for settings in objectives.values():
         settings.check_data(langs)
         settings.check_model(langs, cfg.model)
@@ -90,7 +89,7 @@ def _check_phase(cfg: PretrainConfig) -> tuple[list[str], bool]:
                 raise UserError(f"model.{name}={folder}", "an output of xling pretrain static")
             continue
         model_folder.check_model(Path(folder), model_folder.ENCODER)
-        model_folder.check_vocabulary(vocab.vocab_digest(Path(folder)), data, Path(folder))
+        model_folder.check_vocabulary(shards.vocab_digest(Path(folder)), data, Path(folder))
         if cfg.train.sharding != "none":
             raise UserError(f"model.{name}={folder} with train.sharding={cfg.train.sharding}", "none")
     if cfg.train.sharding != "none":
@@ -110,9 +109,9 @@ def settings_of_objectives(cfg: PretrainConfig) -> dict[str, TaskConfig]:
     built = {}
     shared = {"data": cfg.data, "langs": ",".join(cfg.langs), "seed": str(cfg.seed)}
     for name, settings in cfg.objectives.items():
-        own = {key: value for key, value in settings.items() if key not in mix_settings.SETTINGS}
+        own = {key: value for key, value in settings.items() if key not in declared.MIX_SETTINGS}
         built[name] = config.from_dict(declared.find(name), {**shared, **own}, f"objectives.{name}")
-        ranges.check(built[name], f"objectives.{name}.")
+        values.check(built[name], f"objectives.{name}.")
         check_sizes(built[name].tokens_per_sample, cfg.model, cfg.train)
     return built
 
@@ -175,18 +174,17 @@ def leaves_embeddings(cfg: PretrainConfig) -> bool:
     if cfg.embeddings:
         return True
     with_adapters = cfg.model.lang_adapter or cfg.model.invertible
-    same = with_adapters and vocab.vocab_digest(Path(cfg.init)) == vocab.vocab_digest(Path(cfg.data))
+    same = with_adapters and shards.vocab_digest(Path(cfg.init)) == shards.vocab_digest(Path(cfg.data))
     return cfg.freeze == "body" and not same
 
 
 def _check_init(cfg: PretrainConfig, langs: list[str], decoder: bool) -> None:
     """Check that a training can start from a published model, as `xling.models.files.model_weights.start_from` does."""
     directory = Path(cfg.init)
-    check_start = model_folder.check_model if cfg.init_tiled else model_folder.check_body
-    content = check_start(directory, *model_folder.OURS)
+    content = model_folder.check_body(directory, *model_folder.OURS)
     if not leaves_embeddings(cfg):
-        model_folder.check_vocabulary(vocab.vocab_digest(directory), Path(cfg.data), directory)
-    if cfg.embeddings and vocab.vocab_digest(directory) == vocab.vocab_digest(Path(cfg.data)):
+        model_folder.check_vocabulary(shards.vocab_digest(directory), Path(cfg.data), directory)
+    if cfg.embeddings and shards.vocab_digest(directory) == shards.vocab_digest(Path(cfg.data)):
         raise UserError(
             f"embeddings={cfg.embeddings} with init={directory} over the same vocabulary as data={cfg.data}",
             "shards over another vocabulary",
@@ -194,7 +192,7 @@ def _check_init(cfg: PretrainConfig, langs: list[str], decoder: bool) -> None:
         )
     if cfg.embeddings and (decoder or content["format"] == model_folder.SEQ2SEQ):
         raise UserError(f"embeddings={cfg.embeddings} with a model that has a decoder", "an encoder")
-    if not content or cfg.init_tiled:
+    if not content:
         return
     theirs = model_folder.shape_of(content)
     if cfg.model.lang_embeddings:
@@ -240,7 +238,7 @@ def _check_two(cfg: PretrainConfig, langs: list[str], decoder: bool) -> None:
 
 
 def _check_two_vocabularies(cfg: PretrainConfig) -> None:
-    mine, theirs = vocab.vocab_digest(Path(cfg.data)), vocab.vocab_digest(Path(cfg.decoder))
+    mine, theirs = shards.vocab_digest(Path(cfg.data)), shards.vocab_digest(Path(cfg.decoder))
     if mine != theirs and not parts.value(cfg.model, "decoder_embeddings"):
         raise UserError(
             f"decoder={cfg.decoder} has another vocabulary than data={cfg.data}, and the model one table of embeddings",

@@ -18,11 +18,11 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
 
-from xling.core import languages, launch
+from xling.core import languages, machine
 from xling.core.commands.inputs import MODEL_FILES
-from xling.core.commands.stage_type import load
 from xling.core.errors import UserError
 from xling.core.output import manifest
+from xling.core.registry import load
 from xling.core.settings import config
 from xling.models import parts
 from xling.objectives import declared
@@ -162,7 +162,7 @@ def resolve(cfg: PretrainConfig) -> Plan:
         cfg = replace(cfg, log=trackers.OFF)
     branch, train = _branch(cfg) if cfg.branch else (None, cfg.train)
     # Slurm and torchrun give the number of processes in this variable.
-    num_processes = 1 if cfg.dry_run else launch.place()[1]
+    num_processes = 1 if cfg.dry_run else machine.place()[1]
     train, phases = phases_of(cfg, train, num_processes)
     published, inputs = inputs_of(cfg, branch)
     settings = config.to_dict(cfg)

@@ -5,9 +5,8 @@ from typing import Literal
 
 from xling.core.errors import UserError
 from xling.core.output.rerun import NO_EFFECT_METADATA
-from xling.core.settings import ranges
-from xling.core.settings.codes import Lang, Objectives
-from xling.core.settings.ranges import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, Range, ranged
+from xling.core.settings import values
+from xling.core.settings.values import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, Lang, Objectives, Range, ranged
 from xling.models.shape import ModelConfig
 
 WITH_ENCODER = ("focus", "wechsel")
@@ -93,7 +92,7 @@ class TrainConfig:
         Raises:
             UserError: a setting out of its range.
         """
-        ranges.check(self, "train.")
+        values.check(self, "train.")
         if self.schedule == "linear" and self.final_lr:
             raise UserError(
                 f"train.final_lr={self.final_lr} with train.schedule=linear, which ends at 0",
@@ -156,7 +155,7 @@ class PhaseConfig:
         Raises:
             UserError: a setting out of its range.
         """
-        ranges.check(self, "phases.")
+        values.check(self, "phases.")
 
 
 @dataclass(frozen=True)
@@ -177,8 +176,6 @@ class PretrainConfig:
             the static encoder ``init_pieces``.
         init_layers: layers of ``init`` to start from, the lowest is 0, instead of all: for a model with fewer
             layers.
-        init_tiled: ``init`` is a smaller model whose weights are repeated to fill this one, see `models.larger_start`.
-        init_noise: noise on repeated weights, as a share of their deviation.
         branch: state of another run of the same model, data and objectives, from which this one goes on under its
             own schedule: ``OUT/snapshots/UPDATES`` or ``OUT.partial/update-NUMBER.pt``. The decay of ``wsd`` begins
             there and ends with ``train.updates``.
@@ -211,8 +208,6 @@ class PretrainConfig:
     init: str = ""
     embeddings: Literal["", "overlap", "mean", "fvt", "focus", "wechsel", "random"] = ""
     init_layers: tuple[int, ...] = ()
-    init_tiled: bool = False
-    init_noise: float = ranged(0.01, NOT_NEGATIVE)
     branch: str = ""
     encoder: str = ""
     decoder: str = ""
@@ -230,17 +225,11 @@ class PretrainConfig:
         Raises:
             UserError: a setting out of its range, or two that exclude each other.
         """
-        ranges.check(self, "")
-        if self.init_tiled and (not self.init or self.init_layers or self.freeze != "none"):
-            others = (
-                f"init={self.init} init_layers={','.join(map(str, self.init_layers))} freeze={self.freeze}"
-            )
-            raise UserError(f"init_tiled=true with {others}", "init=MODEL without init_layers= and freeze=")
+        values.check(self, "")
         check_two(self.encoder, self.decoder, "init", self.init or self.branch or self.init_pieces)
-        if self.embeddings and (not self.init or self.init_tiled):
+        if self.embeddings and not self.init:
             raise UserError(
-                f"embeddings={self.embeddings} with init={self.init} init_tiled={str(self.init_tiled).lower()}",
-                "init=MODEL over another vocabulary, without init_tiled=",
+                f"embeddings={self.embeddings} without init=", "init=MODEL over another vocabulary"
             )
         if self.freeze_pieces and self.train.weight_decay:
             raise UserError(

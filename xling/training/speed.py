@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from xling.models import windows
+from xling.models.shape import windows_of
 
 PEAKS = {
     "B200": 2250e12, "H200": 989e12, "H100 PCIe": 756e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "L4": 121e12,
@@ -48,7 +48,7 @@ def operations(model: Any, samples: list[Any]) -> float:
         if "runs" in side:
             is_decoder = "cross" in side
             layers = model.decoder.layers if is_decoder else model.encoder.layers
-            seen = [0] * len(layers) if is_decoder else windows.of(cfg.attention, cfg.layers)
+            seen = [0] * len(layers) if is_decoder else windows_of(cfg.attention, cfg.layers)
             tokens = sum(count * length for count, length in side["runs"])
             total += 2 * tokens * sum(weight.numel() for weight in layers.parameters() if weight.dim() == 2)
             for window in seen:

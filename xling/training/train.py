@@ -21,23 +21,22 @@ import torch
 from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 
-from xling.core import signals, silence
+from xling.core import signals
 from xling.core.commands.runner import STAGES
 from xling.core.errors import UserError
 from xling.core.output import manifest, unfinished
 from xling.core.output.command_result import Answer
-from xling.core.progress import Progress
+from xling.core.progress import Progress, doing
 from xling.models.distributed import processes
 from xling.models.files import model_weights, sharded_state, training_checkpoint
 from xling.models.network.encoder import choose_dtype, num_parameters
 from xling.text import vocab
 from xling.text.files import shards
-from xling.training import cost, memory, trackers
+from xling.training import cost, trackers, update
 from xling.training.assemble import build_task, build_trainer, frozen_digest
-from xling.training.log import Clock, Log
 from xling.training.plan import STAGE, Batches, PhasePlan, Plan, resolve
 from xling.training.settings import PretrainConfig
-from xling.training.update import Updates
+from xling.training.update import Clock, Log, Updates
 
 __all__ = ["run"]
 
@@ -74,9 +73,9 @@ def run(cfg: PretrainConfig | Plan, watch: Watch | None = None) -> manifest.Mani
     if plan.cfg.dry_run:
         with tempfile.TemporaryDirectory() as folder:
             trainer, _ = build_trainer(plan.phases[0].cfg, Path(folder))
-            with memory.kept():
+            with update.memory_kept():
                 return cost.describe(trainer, plan.train, plan.phases, build_task)
-    with processes.process_group(), memory.kept():
+    with processes.process_group(), update.memory_kept():
         _train_and_publish(plan, watch)
         processes.wait()
     return manifest.read(plan.out)
@@ -84,7 +83,7 @@ def run(cfg: PretrainConfig | Plan, watch: Watch | None = None) -> manifest.Mani
 
 def _train_and_publish(plan: Plan, watch: Watch | None) -> None:
     partial = plan.partial
-    silence.doing("building the model")
+    doing("building the model")
     trainer, task = build_trainer(plan.phases[0].cfg, partial)
     course = Course(plan.phases, trainer, partial)
     frozen = frozen_digest(trainer.get_model()) if plan.cfg.freeze != "none" else {}
@@ -93,7 +92,7 @@ def _train_and_publish(plan: Plan, watch: Watch | None) -> None:
     assert not frozen or frozen == frozen_digest(trainer.get_model()), (
         f"freeze={plan.cfg.freeze}: frozen weights have changed"
     )
-    silence.doing("publishing the model")
+    doing("publishing the model")
     model = trainer.get_model()
     state = _gathered(model, partial)
     if processes.rank() > 0:
@@ -128,7 +127,7 @@ def _train(
 ) -> tuple[Updates, dict[str, Any]]:
     """Make the updates from the last checkpoint to the end; return their maker and the tokens that were read."""
     train, partial = plan.train, plan.partial
-    silence.doing("opening the shards")
+    doing("opening the shards")
     partial.mkdir(parents=True, exist_ok=True)
     epoch_itr, accumulate = _resume(plan, trainer, course)
     _prepare(plan, trainer)

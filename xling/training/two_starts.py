@@ -21,7 +21,7 @@ from xling.models.files import model_weights
 from xling.models.network.encoder import LMHead
 from xling.models.network.seq2seq import Decoder, Seq2SeqModel
 from xling.static import new_rows
-from xling.text.vocab import vocab_digest
+from xling.text.files.shards import vocab_digest
 
 OF_SIDES = ("positions", "langs", "norm", "final_norm")
 

@@ -26,7 +26,7 @@ from xling.objectives.adversary_settings import CLIP
 from xling.objectives.lang_adversary import example, sentence_vectors
 from xling.objectives.seq2seq import Text
 from xling.text.files import shards
-from xling.text.vocab import vocab_digest
+from xling.text.files.shards import vocab_digest
 from xling.transfer.heads import TaskModel
 from xling.transfer.settings import TuneConfig
 

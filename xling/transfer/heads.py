@@ -116,20 +116,17 @@ class TaskModel(nn.Module):
         layer = None if self.layers == LAST else int(self.layers)
         return self.encoder.contextualise(*arguments, layer=layer, segments=segments)
 
-    def forward(self, sample: dict[str, Any], noise: float = 0.0) -> Float[Tensor, "chosen labels"]:
+    def forward(self, sample: dict[str, Any]) -> Float[Tensor, "chosen labels"]:
         """Compute logits at the chosen tokens of a packed batch; see `xling.data.packing.pack`.
 
         Args:
             sample: a packed batch.
-            noise: standard deviation of the noise added to the word vectors.
 
         Returns:
             (M, labels); for ``choice`` (M, 1), for ``span`` (M, 2): answer begins and ends here.
         """
         inputs = sample["net_input"]
         words = self.encoder.tokens(inputs["src_tokens"])
-        if noise:
-            words = words + noise * torch.randn_like(words)
         if self.norm is not None:
             hidden = self.norm(unmatched_features(words, sample["sides"], inputs["runs"]))
         else:
@@ -148,15 +145,13 @@ class TaskModel(nn.Module):
         logits: Tensor = self.classifier(dropout(hidden, self.drop, self.training))
         return self.task.mask_logits(logits, inputs["positions"][sample["chosen"]], self.labels)
 
-    def log_probabilities(
-        self, sample: dict[str, Any], noise: float = 0.0
-    ) -> Float32[Tensor, "chosen labels"]:
+    def log_probabilities(self, sample: dict[str, Any]) -> Float32[Tensor, "chosen labels"]:
         """Compute `forward` in float32 as log-probabilities over the labels, or over the competing tokens.
 
         If the answer is one of the chosen tokens, those of sequences with the same ``id`` compete with each
         other, separately for each column.
         """
-        return self.normalised(self(sample, noise), sample)
+        return self.normalised(self(sample), sample)
 
     def normalised(
         self, logits: Float[Tensor, "chosen labels"], sample: dict[str, Any]

@@ -9,7 +9,6 @@ OF_LEARNING_ENCODER = (
     "freeze_layers",
     "layer_decay",
     "unfreeze_epochs",
-    "l2_start",
     "task_adapter",
     "adversary",
 )
@@ -22,7 +21,7 @@ def check_method(cfg: Any, defaults: Any) -> None:
         UserError: a setting is out of range, belongs to another method, or leaves the method nothing to do.
     """
     for name, methods in (
-        ("strength", ("r3f", "self_distillation", "ewc")),
+        ("strength", ("self_distillation", "ewc")),
         ("teacher_steps", ("self_distillation",)),
         ("old_text", ("ewc",)),
         ("old_rows", ("ewc",)),
@@ -38,9 +37,9 @@ def check_method(cfg: Any, defaults: Any) -> None:
             "fit.method=ewc without fit.old_text=",
             "fit.old_text=FILE, texts of what the model has learned, one a line",
         )
-    if cfg.method == "ewc" and (cfg.freeze == "encoder" or cfg.task_adapter or cfg.l2_start):
+    if cfg.method == "ewc" and (cfg.freeze == "encoder" or cfg.task_adapter):
         raise UserError(
-            "fit.method=ewc with fit.freeze=encoder, fit.task_adapter or fit.l2_start",
+            "fit.method=ewc with fit.freeze=encoder or fit.task_adapter",
             "one of them: ewc holds weights of the encoder that learn",
         )
 

@@ -14,7 +14,7 @@ from xling.models import shape as shapes
 from xling.models.files import model_folder
 from xling.models.model_setting import DECODER
 from xling.models.shape import ModelConfig
-from xling.text import shard_selection, word_translation
+from xling.text import word_translation
 from xling.text.files import corpus_reader, shards
 from xling.text.files.compressed import MAX_CELL_BYTES
 from xling.training import checks, trackers
@@ -92,7 +92,7 @@ def plan_mt(cfg: MtConfig, out: Path) -> PretrainConfig:
     data = Path(cfg.data)
     available = shards.list_pairs(data)
     directions = ",".join(cfg.directions)
-    pairs = shard_selection.pairs_of_directions(directions, available) if directions else ",".join(available)
+    pairs = shards.pairs_of_directions(directions, available) if directions else ",".join(available)
     needed_langs = {lang for pair in pairs.split(",") if pair for lang in split_pair(pair)}
     back_pairs = shards.list_pairs(Path(cfg.back_translated)) if cfg.back_translated else []
     needed_langs |= {lang for pair in back_pairs for lang in split_pair(pair)}

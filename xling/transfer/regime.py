@@ -1,11 +1,9 @@
-"""Fine-tuning regimes: which weights learn, from when on, at which rate, and how far from their initial values.
+"""Fine-tuning regimes: which weights learn, from when on, and at which rate.
 
 - Gradual unfreezing (Howard & Ruder 2018, ULMFiT, section 3.3): the head learns first, then the layers join
   from the top, the embeddings last.
 - Layer-wise learning rates (the same, section 3.2; here as in ELECTRA, Clark et al. 2020, appendix B): the
   rate of a part is ``layer_decay`` times that of the part above it.
-- L2-SP (Li et al. 2018, equation 2): pre-trained weights are pulled to their initial values instead of to
-  zero.
 - A task adapter (MAD-X, Pfeiffer et al. 2020): it learns with the head, everything else is frozen.
 
 The parts of a model with L layers are numbered from the bottom: 0 the embeddings and related weights, 1 to L
@@ -17,8 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from xling.core.errors import UserError
 from xling.models import parts
@@ -147,10 +144,8 @@ class TuningOptimizer:
         trained = [(name, p) for p, name in names.items()]
         self._part_of_parameter = [part_number(name, self._num_layers) for name, _ in trained]
         self._trained_parameters: list[nn.Parameter] = [p for _, p in trained]
-        are_pretrained = [name.startswith("encoder.") and not cfg.task_adapter for name, _ in trained]
         lr_shares = [
-            Share(cfg.layer_decay ** (self._num_layers + 1 - part), not (cfg.l2_start and is_pretrained))
-            for part, is_pretrained in zip(self._part_of_parameter, are_pretrained, strict=True)
+            Share(cfg.layer_decay ** (self._num_layers + 1 - part)) for part in self._part_of_parameter
         ]
         settings = AdamWConfig(lr=[cfg.lr], weight_decay=cfg.weight_decay)
         self.optimizer = XlingAdamW(settings, self._trained_parameters, lr_shares)
@@ -159,24 +154,9 @@ class TuningOptimizer:
             for (name, _), master in zip(trained, self.optimizer.masters, strict=True)
             if name.startswith("encoder.")
         }
-        self._start_weights = [
-            (master, master.detach().clone())
-            for master, is_pretrained in zip(self.optimizer.masters, are_pretrained, strict=True)
-            if is_pretrained and cfg.l2_start
-        ]
 
     def unfreeze(self, epochs: float) -> None:
         """Unfreeze the parts due after a (possibly fractional) number of ``epochs``."""
         lowest = lowest_trained_part(epochs, self._cfg.unfreeze_epochs, self._num_layers)
         for part, parameter in zip(self._part_of_parameter, self._trained_parameters, strict=True):
             parameter.requires_grad_(part >= lowest)
-
-    @torch.no_grad()
-    def add_l2_start_gradient(self) -> None:
-        """Add the gradient of L2-SP, ``l2_start * (w - start)``, to the clipped gradients of the loss."""
-        pairs: list[tuple[Tensor, Tensor, Tensor]] = [
-            (master.grad, master, start) for master, start in self._start_weights if master.grad is not None
-        ]
-        if pairs:
-            grads, masters, starts = (list(column) for column in zip(*pairs, strict=True))
-            torch._foreach_add_(grads, torch._foreach_sub(masters, starts), alpha=self._cfg.l2_start)

@@ -8,9 +8,19 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.parts import Workspace
-from xling.core.settings import config, ranges
-from xling.core.settings.codes import Lang, ObjectiveSettings, Pair
-from xling.core.settings.ranges import COUNT, NOT_NEGATIVE, POSITIVE, SEQUENCE, SHARE, Range, ranged
+from xling.core.settings import config, values
+from xling.core.settings.values import (
+    COUNT,
+    NOT_NEGATIVE,
+    POSITIVE,
+    SEQUENCE,
+    SHARE,
+    Lang,
+    ObjectiveSettings,
+    Pair,
+    Range,
+    ranged,
+)
 from xling.models.generate.settings import Search
 from xling.models.shape import ModelConfig
 from xling.text.files import corpus_reader
@@ -33,9 +43,8 @@ class TuningSettings:
         epochs: passes over the training rows.
         batch_rows: rows per update.
         max_length: sub-words per sequence; longer rows are cut into windows or truncated, never dropped.
-        method: ``plain``, or ``r3f``, noise on the word vectors (Aghajanyan et al. 2021). With ``self_distillation``
-            the model of the last updates is the teacher (Xu et al. 2020). ``ewc``, elastic weight consolidation, holds
-            what an old task needs (Kirkpatrick et al. 2017).
+        method: ``plain``, or ``self_distillation``: the model of the last updates is the teacher (Xu et al. 2020).
+            ``ewc``, elastic weight consolidation, holds what an old task needs (Kirkpatrick et al. 2017).
         strength: weight of what the method adds to the loss; for ``ewc`` 1e2 to 1e5.
         teacher_steps: updates whose models, in the mean, are the teacher of ``self_distillation``.
         old_text: texts of the old task for ``ewc``, one a line, without labels; of pairs both texts with a tab. The old
@@ -62,8 +71,6 @@ class TuningSettings:
         layer_decay: learning rate of a layer relative to the layer above it, for example .8; 1 for one rate.
         unfreeze_epochs: the head learns alone first; the layers join from the top, the embeddings last,
             evenly over this many epochs (gradual unfreezing); 0 for all at once.
-        l2_start: strength of the pull of the pre-trained weights to their initial values (L2-SP), for example
-            .01.
         task_adapter: width of an adapter in every layer, for example 48, which learns with the head while the
             rest is frozen (MAD-X); 0 for none.
         adversary: binarised text of several languages over the vocabulary of the model: a discriminator learns to tell
@@ -78,7 +85,7 @@ class TuningSettings:
     epochs: int = ranged(5, COUNT)
     batch_rows: int = ranged(32, COUNT)
     max_length: int = ranged(128, SEQUENCE)
-    method: Literal["plain", "r3f", "self_distillation", "ewc"] = "plain"
+    method: Literal["plain", "self_distillation", "ewc"] = "plain"
     strength: float = ranged(1.0, POSITIVE)
     teacher_steps: int = ranged(1, COUNT)
     old_text: str = ""
@@ -94,7 +101,6 @@ class TuningSettings:
     layers: str = LAST
     layer_decay: float = ranged(1.0, Range(above=0, most=1, words="above 0, at most 1"))
     unfreeze_epochs: float = 0.0
-    l2_start: float = ranged(0.0, NOT_NEGATIVE)
     task_adapter: int = ranged(0, Range(least=0, words="a width from 1, or 0 for none"))
     adversary: str = ""
     adversary_reversal: float = ranged(0.1, NOT_NEGATIVE)
@@ -128,12 +134,12 @@ def check_tuning_settings(cfg: Any) -> None:
     Raises:
         UserError: naming such a setting.
     """
-    ranges.check(cfg, "fit.")
+    values.check(cfg, "fit.")
     if not 0 <= cfg.unfreeze_epochs <= cfg.epochs:
         raise UserError(f"fit.unfreeze_epochs={cfg.unfreeze_epochs}", f"0 to fit.epochs={cfg.epochs}")
-    if cfg.task_adapter and (cfg.unfreeze_epochs or cfg.l2_start):
+    if cfg.task_adapter and cfg.unfreeze_epochs:
         raise UserError(
-            "fit.task_adapter with fit.unfreeze_epochs or fit.l2_start",
+            "fit.task_adapter with fit.unfreeze_epochs",
             "one of them: under a task adapter no pre-trained weight learns",
         )
     if cfg.layers not in (LAST, MIX) and not (cfg.layers.isascii() and cfg.layers.isdigit()):

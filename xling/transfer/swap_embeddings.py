@@ -23,7 +23,7 @@ from xling.models.files.model_folder import TASK, TASK_FILE
 from xling.models.network import adapters
 from xling.models.network.encoder import Encoder
 from xling.text import vocab
-from xling.text.vocab import vocab_digest
+from xling.text.files.shards import vocab_digest
 from xling.transfer import checks, tune
 from xling.transfer.settings import SwapConfig
 

@@ -449,7 +449,6 @@ def _make_update(training: _Training, model: TaskModel, batch: list[Example]) ->
         raise UserError(
             "the gradients became infinite in fine-tuning", fix=f"lower the learning rate, now {cfg.lr}"
         ) from None
-    training.optimizer.add_l2_start_gradient()
     strategy.add_gradients()
     strategy.before_step()
     optimizer.step()

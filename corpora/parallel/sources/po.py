@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from xling.core.commands.extras import missing_package_error
+from xling.core.commands.inputs import missing_package_error
 from xling.core.errors import UserError
 from xling.core.language_tags import fit, language_of
 from xling.core.languages import Language

@@ -1,4 +1,4 @@
-"""Word alignment of a bitext: our own aligner, eflomal when installed, or similarities of embeddings.
+"""Word alignment of a bitext: our own aligner, or similarities of embeddings.
 
 The embedded aligner starts with EM for IBM model 1 (`xling.corpora.parallel.wordalign.model1`), refines by Gibbs
 sampling of an HMM with fertilities (`xling.corpora.parallel.wordalign.gibbs`) in both directions.

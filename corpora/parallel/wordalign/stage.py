@@ -19,11 +19,11 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.output.parts import Workspace
-from xling.core.settings.codes import Pair
+from xling.core.settings.values import Pair
 from xling.corpora.parallel.clean import judge
 from xling.corpora.parallel.language_pair import OfPair
 from xling.corpora.parallel.sources.moses import file_rows
-from xling.corpora.parallel.wordalign import eflomal, phrases, simalign
+from xling.corpora.parallel.wordalign import phrases, simalign
 from xling.corpora.parallel.wordalign.aligner import (
     AlignerSettings,
     Sentences,
@@ -53,7 +53,7 @@ class AlignConfig(OfPair):
         src: instead of ``corpus``, a text file of the source side.
         tgt: and one of the target side.
         out: directory to publish; ``runs/align/PAIR`` when empty.
-        method: ``own``; ``eflomal``, a program to install; ``embedding``, SimAlign's itermax on ``checkpoint``.
+        method: ``own``, or ``embedding``, SimAlign's itermax on ``checkpoint``.
         aligner: settings of the embedded aligner.
         checkpoint: encoder directory of ``xling pretrain`` for ``method=embedding``.
         layer: layer of its word vectors, -1 the last.
@@ -68,7 +68,7 @@ class AlignConfig(OfPair):
     src: str = ""
     tgt: str = ""
     out: str = ""
-    method: Literal["own", "eflomal", "embedding"] = "own"
+    method: Literal["own", "embedding"] = "own"
     aligner: AlignerSettings = field(default_factory=AlignerSettings)
     checkpoint: str = ""
     layer: int = -1
@@ -170,8 +170,6 @@ def _read_pairs(cfg: AlignConfig) -> Iterator[tuple[str, str]]:
 
 
 def _align_with_encoder(cfg: AlignConfig, src: Sentences, tgt: Sentences) -> list[set[Link]]:
-    if cfg.method == "eflomal":
-        return eflomal.align(src, tgt, cfg.aligner.symmetrise)
     if cfg.method == "embedding":
         encoder = encoder_of(cfg.checkpoint)
         left, right = (

@@ -12,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from xling import doctor
-from xling.core.commands import extras
+from xling.core.commands import inputs
 from xling.core.commands.runner import STAGES, run_local
 from xling.core.errors import UserError
 
@@ -31,20 +31,20 @@ class Unset:
 def test_the_table_is_that_of_the_project() -> None:
     told = PROJECT["optional-dependencies"]
     names = metadata.packages_distributions()
-    for extra, packages in extras.EXTRAS.items():
+    for extra, packages in inputs.EXTRAS.items():
         wanted = {Requirement(line).name for line in told[extra]}
         assert {names[package][0].replace("_", "-").lower() for package in packages} == wanted, extra
     (everything,) = told["all"]
-    assert Requirement(everything).extras == set(extras.EXTRAS) <= set(told)
+    assert Requirement(everything).extras == set(inputs.EXTRAS) <= set(told)
     base = {Requirement(line).name for line in PROJECT["dependencies"]}
-    assert not base & {Requirement(line).name for extra in extras.EXTRAS for line in told[extra]}
+    assert not base & {Requirement(line).name for extra in inputs.EXTRAS for line in told[extra]}
 
 
 @pytest.mark.parametrize(("command", "extra"), PAIRS)
 def test_a_command_says_what_it_misses_before_it_works(
     monkeypatch: pytest.MonkeyPatch, command: str, extra: str
 ) -> None:
-    package = extras.EXTRAS[extra][-1]
+    package = inputs.EXTRAS[extra][-1]
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UserError) as caught:
         run_local(command, Unset())
@@ -74,7 +74,7 @@ def test_an_import_that_fails_is_one_line(tmp_path: Path, package: str, extra: s
 
 
 def test_another_module_that_is_missing_is_a_fault() -> None:
-    assert extras.explain_import_error(ModuleNotFoundError("No module named 'x'", name="x"), "xling") is None
+    assert inputs.explain_import_error(ModuleNotFoundError("No module named 'x'", name="x"), "xling") is None
 
 
 def test_doctor_warns_of_missing_extras(monkeypatch: pytest.MonkeyPatch) -> None:

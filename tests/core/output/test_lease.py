@@ -163,26 +163,35 @@ def test_who_loses_a_lease_ends(tmp_path: Path) -> None:
 
 
 def test_of_many_that_find_a_stale_lease_one_takes_it(tmp_path: Path) -> None:
-    """Eight processes at once, three times over."""
+    """Eight processes at once, three times over. The one that has the lease keeps it until all others are refused."""
     code = (
         "import sys, time; from pathlib import Path; from xling.core.output import lease\n"
-        "out, go = Path(sys.argv[1]), Path(sys.argv[2])\n"
-        "while not go.exists(): pass\n"
-        "try:\n"
-        "    with lease.hold(out, 'x'):\n"
-        "        print('got', flush=True); time.sleep(3)\n"
-        "except lease.HeldError: print('refused', flush=True)\n"
+        "folder, name = Path(sys.argv[1]), sys.argv[2]\n"
+        "for number in range(3):\n"
+        "    (folder / f'ready{number}-{name}').touch()\n"
+        "    while not (folder / f'go{number}').exists(): time.sleep(0.0005)\n"
+        "    try:\n"
+        "        with lease.hold(folder / f'm{number}', 'x'):\n"
+        "            print('got', flush=True)\n"
+        "            while len(list(folder.glob(f'refused{number}-*'))) < 7: time.sleep(0.01)\n"
+        "    except lease.HeldError:\n"
+        "        print('refused', flush=True); (folder / f'refused{number}-{name}').touch()\n"
     )
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path), str(n)], stdout=subprocess.PIPE, text=True
+        )
+        for n in range(8)
+    ]
     for number in range(3):
-        out, go = tmp_path / f"m{number}", tmp_path / f"go{number}"
         mine = Holder.this_process("old")
-        lease_path(out).write_text(json.dumps(asdict(replace(mine, start=1))))
-        command = [sys.executable, "-c", code, str(out), str(go)]
-        runs = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(8)]
-        time.sleep(1.5)
-        go.touch()
-        told = sorted(run.communicate()[0] for run in runs)
-        assert told == ["got\n"] + ["refused\n"] * 7
+        lease_path(tmp_path / f"m{number}").write_text(json.dumps(asdict(replace(mine, start=1))))
+        while len(list(tmp_path.glob(f"ready{number}-*"))) < 8:
+            time.sleep(0.01)
+        (tmp_path / f"go{number}").touch()
+    told = [run.communicate()[0].splitlines() for run in runs]
+    for number in range(3):
+        assert sorted(lines[number] for lines in told) == ["got"] + ["refused"] * 7
     assert [path.name for path in tmp_path.glob(".*")] == []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from xling.core import languages
-from xling.core.settings.codes import code_of, code_of_pair, code_of_side, codes_of
+from xling.core.settings.values import code_of, code_of_pair, code_of_side, codes_of
 from xling.corpora.mono import MonoConfig
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from xling.core.errors import UserError
-from xling.core.settings import schedule
+from xling.core.settings import values
 
 
 def test_values_are_linear_between_points_and_constant_outside() -> None:
-    given = schedule.parse("name", "10:1,20:0,30:.5")
+    given = values.parse_schedule("name", "10:1,20:0,30:.5")
     assert [given.at(update) for update in (0, 10, 15, 20, 25, 99)] == [1, 1, 0.5, 0, 0.25, 0.5]
 
 
@@ -18,4 +18,4 @@ def test_values_are_linear_between_points_and_constant_outside() -> None:
 )
 def test_anything_else_is_told_the_form(text: str) -> None:
     with pytest.raises(UserError, match=r"UPDATE:VALUE,.*for example 0:1,1000:0"):
-        schedule.parse("objectives.tlm.schedule", text)
+        values.parse_schedule("objectives.tlm.schedule", text)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xling.core.errors import UserError
-from xling.core.settings import amounts
+from xling.core.settings import values
 from xling.corpora.common import ranges
 from xling.corpora.common.download import Patience
 from xling.corpora.common.ranges import Limits, Pace, RangeReader, SpentError
@@ -156,11 +156,11 @@ def test_joined_requests_hold_every_piece_once(pieces: list[tuple[int, int]], ga
     ],
 )
 def test_amounts_of_bytes(text: str, value: int | None) -> None:
-    assert amounts.num_bytes(text) == value
+    assert values.num_bytes(text) == value
 
 
 def test_amounts_of_time() -> None:
-    assert [amounts.num_seconds("time", text) for text in ("", "45s", "90m", "2h", "1d")] == [
+    assert [values.num_seconds("time", text) for text in ("", "45s", "90m", "2h", "1d")] == [
         0,
         45,
         5400,
@@ -169,4 +169,4 @@ def test_amounts_of_time() -> None:
     ]
     for text in ("2", "h", "0h", "-1h"):
         with pytest.raises(UserError, match="time="):
-            amounts.num_seconds("time", text)
+            values.num_seconds("time", text)

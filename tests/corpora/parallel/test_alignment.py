@@ -1,7 +1,5 @@
 import gzip
-import os
 import shutil
-import stat
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +10,7 @@ from hypothesis import strategies as st
 from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.corpora.parallel.wordalign import eflomal, model1, phrases, simalign, symmetrise
+from xling.corpora.parallel.wordalign import model1, phrases, simalign, symmetrise
 from xling.corpora.parallel.wordalign.aligner import AlignerSettings, align
 from xling.corpora.parallel.wordalign.stage import AlignConfig
 from xling.corpora.parallel.wordalign.symmetrise import format_pharaoh, parse_pharaoh
@@ -258,27 +256,6 @@ def test_stage_refuses_unequal_files(tmp_path):
 def test_settings_are_checked(changes, message):
     with pytest.raises(UserError, match=message):
         AlignConfig(**({"pair": "en-sw", "src": "a", "tgt": "b"} | changes))
-
-
-def test_eflomal_is_a_program_and_its_absence_is_told(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UserError, match="not installed"):
-        eflomal.align([["a"]], [["b"]], "intersection")
-    # A stand-in with its command line: every word is linked to the word at its place.
-    program = tmp_path / "eflomal-align"
-    program.write_text(
-        "#!"
-        + shutil.which("python3", path=os.defpath + ":/usr/local/bin:/usr/bin")
-        + "\nimport sys\na = dict(zip(sys.argv[1::2], sys.argv[2::2]))\n"
-        "rows = list(zip(open(a['-s']), open(a['-t'])))\n"
-        "for k in ('-f', '-r'):\n"
-        "    with open(a[k], 'w') as f:\n"
-        "        for s, t in rows:\n"
-        "            f.write(' '.join(f'{i}-{i}' for i in range(min(len(s.split()), len(t.split())))) + '\\n')\n"
-    )
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    found = eflomal.align([["a", "b"], [], ["c"]], [["x", "y"], ["z"], ["w", "v"]], "intersection")
-    assert found == [{(0, 0), (1, 1)}, set(), {(0, 0)}]
 
 
 @pytest.mark.parametrize(

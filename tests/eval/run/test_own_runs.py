@@ -45,7 +45,6 @@ def test_own_files_have_controls_intervals_and_every_later_command(
     for command in (
         ["eval", "rescore", str(run)],
         ["eval", "diff", str(run), str(run)],
-        ["eval", "gate", str(run), f"baseline={tmp_path / 'base'}", "write=true", "system=ngram"],
         ["report", str(run), f"out={tmp_path / 'report'}"],
     ):
         assert cli.main(command) == 0, capsys.readouterr().err

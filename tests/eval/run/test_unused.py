@@ -39,7 +39,7 @@ def refused(*words: str, folder: str = "m") -> str:
         (VECTORS, "fit.lr=1e-3"), (VECTORS, "seeds=1"), (VECTORS, "select=last"), (VECTORS, "train_rows=5"),
         (VECTORS, "source=de"), (VECTORS, "protocol=few_shot"), (VECTORS, "fit.freeze=encoder"),
         (SIMILAR, "distance=csls"), (LIKELIER, "layer=1"), (LIKELIER, "fit.epochs=2"), (LIKELIER, "seeds=1"),
-        (WRITTEN, "fit.layer_decay=0.5"), (WRITTEN, "fit.method=r3f"), (WRITTEN, "layer=1"),
+        (WRITTEN, "fit.layer_decay=0.5"), (WRITTEN, "fit.method=self_distillation"), (WRITTEN, "layer=1"),
         (WRITTEN, "fit.layers=mix"),
     ],
 )  # fmt: skip
@@ -113,13 +113,13 @@ def _said(cfg: EvalConfig) -> str:
 
 
 _EWC = {"method": "ewc", "old_text": "f"}
-_NEEDS = {"strength": {"method": "r3f"}, "teacher_steps": {"method": "self_distillation"}, "old_text": _EWC,
-          "old_rows": _EWC}  # fmt: skip
+_TEACHER = {"method": "self_distillation"}
+_NEEDS = {"strength": _TEACHER, "teacher_steps": _TEACHER, "old_text": _EWC, "old_rows": _EWC}  # fmt: skip
 """Settings beside which another one has an effect."""
 
 
 def _other(name: str, default: Any) -> Any:
-    others = {"switch": {"sw": "d"}, "method": "r3f", "freeze": "encoder", "pair_features": "match",
+    others = {"switch": {"sw": "d"}, "method": "self_distillation", "freeze": "encoder", "pair_features": "match",
               "text_features": "concat", "project": "p", "precision": "bf16", "layer_decay": 0.5,
               "label_smoothing": 0.1, "layers": "mix", "old_text": "f", "adversary": "s",
               "adversary_form": "wgan"}  # fmt: skip

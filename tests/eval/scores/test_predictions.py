@@ -1,4 +1,4 @@
-"""Predictions on disk, scoring them again, comparing runs and the gate."""
+"""Predictions on disk, scoring them again, and comparing runs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from xling import cli
 from xling.core.errors import UserError
 from xling.eval.rows.suite import Example, load, suites
 from xling.eval.scores import compare, predictions
-from xling.eval.scores.compare import DiffConfig, GateConfig, RegressionError
+from xling.eval.scores.compare import DiffConfig
 from xling.eval.scores.predictions import Origin
 
 ORIGIN = Origin("toy_xnli", "sw", "test", "pretrained", 1, checkpoint="c" * 64, extra="fit:x")
@@ -250,55 +249,6 @@ def test_diff_says_what_changed(world: Path, tmp_path: Path) -> None:
         compare.diff(DiffConfig((tmp_path / "old",), world))
 
 
-def test_gate_records_checks_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from eval_helpers import write_nli
-
-    data = tmp_path / "data"
-    write_nli(data / "nli/sw.test.tsv", 200)
-    baseline = tmp_path / "baseline.parquet"
-    saved(data, tmp_path / "good", 500)
-    assert "600 row statistics" in compare.gate(GateConfig(tmp_path / "good", baseline, True, data=data))
-    assert "no significant regression" in compare.gate(GateConfig(tmp_path / "good", baseline, data=data))
-    saved(data, tmp_path / "bad", 400)
-    with pytest.raises(RegressionError, match=r"worse than .*: toy_xnli accuracy -11\.") as failure:
-        compare.gate(GateConfig(tmp_path / "bad", baseline, data=data))
-    assert failure.value.exit_code == 1
-    where = [f"baseline={baseline}", f"data={data}"]
-    capsys.readouterr()
-    assert cli.main(["eval", "gate", str(tmp_path / "bad"), *where, "--json"]) == 1
-    out, err = capsys.readouterr()
-    told = json.loads(out)
-    assert told["failed"] == ["toy_xnli"] and told["suites"]["toy_xnli"]["difference"] < -10
-    assert err.startswith("xling: worse than ")
-    assert cli.main(["eval", "gate", str(tmp_path / "bad"), *where]) == 1
-    assert capsys.readouterr() == ("", err), "in words it stands where it always stood"
-    assert cli.main(["eval", "gate", str(tmp_path / "good"), *where, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["failed"] == []
-    saved(data, tmp_path / "near", 497)
-    text = compare.gate(GateConfig(tmp_path / "near", baseline, data=data, drop=0.1))
-    assert "warning: too few rows to catch a drop of 0.1 points" in text
-
-
-def test_gate_refuses_other_rows_and_files(world: Path, tmp_path: Path) -> None:
-    baseline = tmp_path / "baseline.parquet"
-    saved(world, tmp_path / "run", 12)
-    with pytest.raises(UserError, match=r"no baseline at .*write=true"):
-        compare.gate(GateConfig(tmp_path / "run", baseline, data=world))
-    compare.gate(GateConfig(tmp_path / "run", baseline, True, data=world))
-    saved(world, tmp_path / "other", 12, replace(ORIGIN, seed=2))
-    with pytest.raises(UserError, match=r"24 rows are on one side only; toy_xnli/sw"):
-        compare.gate(GateConfig(tmp_path / "other", baseline, data=world))
-    with pytest.raises(UserError, match="has no predictions of system 'random'"):
-        compare.gate(GateConfig(tmp_path / "run", baseline, data=world, system="random"))
-    with pytest.raises(UserError, match="run is a folder; valid: a file; fix: for example baseline="):
-        compare.gate(GateConfig(tmp_path / "run", tmp_path / "run", data=world))
-    with pytest.raises(UserError, match="run is a folder; valid: a file; fix: for example baseline="):
-        compare.gate(GateConfig(tmp_path / "run", tmp_path / "run", True, data=world))
-    path = saved(world, tmp_path / "run", 12)
-    with pytest.raises(UserError, match="is not a baseline"):
-        compare.gate(GateConfig(tmp_path / "run", path, data=world))
-
-
 def test_changed_answers_are_refused_and_another_order_is_not(world: Path, tmp_path: Path) -> None:
     path = saved(world, tmp_path / "p", 12)
     facts = {k: v for k, v in pl.read_parquet_metadata(path).items() if k != "ARROW:schema"}
@@ -331,14 +281,3 @@ def test_any_turned_bit_of_a_prediction_file_changes_nothing_or_is_told(world: P
             assert predictions.score_file(path, world) == score
         except UserError as error:
             assert path.name in str(error)  # noqa: PT017 - it need not be raised
-
-
-def test_a_changed_baseline_is_refused(world: Path, tmp_path: Path) -> None:
-    saved(world, tmp_path / "run", 12)
-    baseline = tmp_path / "baseline.parquet"
-    compare.gate(GateConfig(tmp_path / "run", baseline, True, data=world))
-    metadata = pl.read_parquet_metadata(baseline)
-    rows = pl.read_parquet(baseline).with_columns(id=pl.lit("7"))
-    rows.write_parquet(baseline, metadata={name: metadata[name] for name in ("format", "answers")})
-    with pytest.raises(UserError, match="was changed or damaged"):
-        compare.gate(GateConfig(tmp_path / "run", baseline, data=world))

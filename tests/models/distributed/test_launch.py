@@ -16,7 +16,7 @@ import pytest
 import torch.distributed as dist
 
 from xling import cli
-from xling.core import launch, signals
+from xling.core import machine, signals
 from xling.core.commands import machine_errors
 from xling.core.errors import UserError
 from xling.models.distributed import processes
@@ -71,9 +71,9 @@ def test_variables_that_do_not_fit_are_one_line(environment: Any, changes: dict[
 def test_one_process_needs_no_variables(environment: Any) -> None:
     for given in ({}, {"RANK": "0"}, {"WORLD_SIZE": "1", "RANK": "0"}):
         environment(**given)
-        assert launch.place() == (0, 1) and processes.is_first()
+        assert machine.place() == (0, 1) and processes.is_first()
     environment(**WHOLE)
-    assert launch.place() == (1, 2) and not processes.is_first()
+    assert machine.place() == (1, 2) and not processes.is_first()
 
 
 def test_a_wait_for_other_processes_is_told_and_can_be_stopped(
@@ -140,8 +140,8 @@ def test_a_name_that_no_machine_has_is_told_and_refused(
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    monkeypatch.setattr(launch, "_POLL_S", 0.0)
-    monkeypatch.setattr(launch.time, "monotonic", lambda: 30.0 * len(asked))
+    monkeypatch.setattr(machine, "_POLL_S", 0.0)
+    monkeypatch.setattr(machine.time, "monotonic", lambda: 30.0 * len(asked))
     environment(**WHOLE | {"MASTER_ADDR": "no.such"})
     with pytest.raises(UserError, match=r"MASTER_ADDR=no.such in the environment: Name .*; valid: a name"):
         processes._join("gloo")

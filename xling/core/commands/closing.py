@@ -7,7 +7,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from xling.core import silence
+from xling.core import progress
 from xling.core.output import manifest
 from xling.core.output.command_result import tell
 
@@ -26,7 +26,7 @@ NEXT: dict[str, str] = {
     "finetune": "xling predict {out} FILE lang=LANG",
     **dict.fromkeys(("finetune mt", "umt"), "xling translate {out} src=SRC tgt=TGT < FILE"),
     **dict.fromkeys(("eval", "analyse"), "xling report {out} out=runs/report"),
-    "export hf": "xling push {out} USER/NAME",
+    "export hf": "xling eval SUITE checkpoint=hf:{out} out=runs/eval",
     **dict.fromkeys(("trim", "quantize"), "xling export hf {out} runs/hf"),
 }
 """Stage -> the command that most people run next; words in capitals are to be filled in."""
@@ -95,7 +95,7 @@ def note_pipeline_end(
     root = Path(os.path.commonpath([out.absolute() for out in outs])) if len(outs) > 1 else Path.cwd()
     if root in (Path.cwd(), *Path.cwd().parents) or [state_of(*step) for step in steps] == before:
         note_end(*steps[-1], before[-1], seconds, following)
-    elif not silence.is_quiet():
+    elif not progress.is_quiet():
         following = following or next_command(*steps[-1], outs[-1])
         names = [str(out.absolute().relative_to(root)) for out in outs]
         what = ", ".join(names) if len(names) <= _MAX_NAMED else f"{len(names)} outputs"
@@ -109,7 +109,7 @@ _lines: list[str] = []
 
 def note_end(stage: str, cfg: Any, before: bytes, seconds: float, following: str = "") -> None:
     """Keep the closing line of a stage until its answer is printed; arguments as of `closing_line`."""
-    if not silence.is_quiet() and (line := closing_line(stage, cfg, before, seconds, following)):
+    if not progress.is_quiet() and (line := closing_line(stage, cfg, before, seconds, following)):
         _lines.append(line)
 
 

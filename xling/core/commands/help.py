@@ -1,17 +1,21 @@
-"""Texts of ``--help``, ``xling recipes`` and ``xling schema``, generated from stages, settings and recipes."""
+"""Texts of ``--help``, ``xling recipes`` and ``xling schema``, generated from stages, settings and recipes.
+
+Also the answers to a misspelt word after a command, and to a blank beside the sign of a setting.
+"""
 
 import inspect
 import itertools
 import json
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from xling.core.commands import pipeline
 from xling.core.commands.runner import STAGES, Stage, load
-from xling.core.errors import unknown
+from xling.core.commands.table import NAMED_PIPELINES, OTHER_WORDS, PLANNED_PIPELINES
+from xling.core.errors import UserError, nearest, unknown
 from xling.core.output.command_result import Answer
 from xling.core.settings import config, schema
 
@@ -182,3 +186,53 @@ def opening_comment(path: Path) -> str:
     lines = path.read_text(encoding="utf-8").splitlines()
     comment_lines = itertools.takewhile(lambda line: line.startswith("#"), lines)
     return "\n".join(line.removeprefix("#").removeprefix(" ") for line in comment_lines)
+
+
+def first_words() -> list[str]:
+    """Return what ``xling help`` may be followed by; commands of two words by their whole name too."""
+    firsts = [name.partition(" ")[0] for name in STAGES]
+    return list(dict.fromkeys(["all", *STAGES, *firsts, *OTHER_WORDS, *NAMED_PIPELINES, *PLANNED_PIPELINES]))
+
+
+def refuse_misspelt(
+    command: str, words: Sequence[str], known_words: str = "", also_values: bool = False
+) -> None:
+    """Raise UserError for an unknown word after a command whose nearest is the second word of a longer command.
+
+    Args:
+        command: words of the command, as ``eval``.
+        words: what follows.
+        known_words: see `xling.core.commands.stage_type.Stage.words`.
+        also_values: an unknown word whose nearest is a value of the command is refused too.
+    """
+    after = [name.removeprefix(f"{command} ") for name in commands_of(command)]
+    known = load(known_words)() if known_words and words else []
+    for word in ",".join(words).split(","):
+        suggestions = nearest(word, [*after, *known])
+        is_value = word in known or Path(word).exists() or "/" in word
+        if not is_value and suggestions and (suggestions[0] in after or (also_values and known)):
+            raise unknown(f"word after `xling {command}`", word, [*after, *known], suggestions)
+
+
+KEY = re.compile(r"[A-Za-z_][\w.-]*")
+"""Name of a setting."""
+
+
+def without_blank(words: Sequence[str], unused: str) -> str:
+    """Return the fix for ``size= 1000``, "" where the word before the unused one does not end in ``=``."""
+    before = next((name for name, word in itertools.pairwise(words) if word == unused), "")
+    return f"write {before}{unused}, without a blank" if before.endswith("=") else ""
+
+
+def refuse_blanks(words: Sequence[str]) -> None:
+    """Refuse ``size = 1000``, which a shell hands on as three words.
+
+    Raises:
+        UserError: a word begins with ``=`` behind the name of a setting.
+    """
+    for number, (name, word) in enumerate(itertools.pairwise(words)):
+        if word.startswith("=") and KEY.fullmatch(name.removeprefix("--")):
+            value = word[1:] or "".join(words[number + 2 : number + 3])
+            raise UserError(
+                f"{name} {word}: a blank before the sign =", "key=value as one word", f"write {name}={value}"
+            )

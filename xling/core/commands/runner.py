@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from xling.core import signals
-from xling.core.commands import extras, inputs
+from xling.core.commands import inputs
 from xling.core.commands.stage_type import Phase as Phase
 from xling.core.commands.stage_type import Stage as Stage
-from xling.core.commands.stage_type import load as load
 from xling.core.commands.stage_type import phases_of as phases_of
 from xling.core.commands.table import COMMANDS, OTHER_WORDS
 from xling.core.output import lease, manifest
 from xling.core.progress import Progress
 from xling.core.registry import Registry
+from xling.core.registry import load as load
 from xling.core.settings import unused
 
 _MIN_SECONDS = 20.0  # of work that is left, from which on processes are started unasked
@@ -68,7 +68,7 @@ def run_local(name: str, cfg: Any, num_workers: int | None = 1) -> Any:
     """
     stage = STAGES[name]
     if stage.extra:
-        extras.require(stage.extra, f"xling {name}")
+        inputs.require(stage.extra, f"xling {name}")
     unused.check(name, cfg)
     inputs.check_inputs_exist(stage.reads, cfg)
     cfg = inputs.import_hub_inputs(stage.reads, cfg, load)

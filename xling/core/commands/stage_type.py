@@ -1,10 +1,10 @@
 """The parts of a command of the pipeline: its phases, and the names of what carries them out."""
 
-import importlib
-import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from xling.core.registry import load
 
 
 @dataclass(frozen=True)
@@ -55,15 +55,6 @@ class Stage:
     uses_cores: bool = False
     help: str = ""
     extra: str = ""
-
-
-def load(target: str) -> Any:
-    """Import ``module:attribute`` and return the attribute."""
-    module, _, attribute = target.partition(":")
-    loaded = getattr(importlib.import_module(module), attribute)
-    # polars restarts system calls after SIGINT, so Ctrl-C would not end a blocking read.
-    signal.siginterrupt(signal.SIGINT, True)
-    return loaded
 
 
 def phases_of(stage: Stage, cfg: Any) -> Sequence[Phase]:

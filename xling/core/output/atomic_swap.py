@@ -4,7 +4,7 @@ A new output is written into a sibling folder ``.OUT.HOST.PID.tmp``. Its manifes
 with a manifest is complete. The old output is renamed to ``.OUT.HOST.PID.old``, the new one takes its name, and
 only then the old one is deleted. Files in it that its manifest does not name, such as a user's notes or the answers of
 an audit, move to ``OUT.kept``. A process that is killed between the two renames leaves both under other names;
-the next one that looks at the output puts the new one into place (`restore`).
+the next one that looks at the output puts the new one into place (`restore`). `replacing` does the same for one file.
 """
 
 import json
@@ -12,6 +12,7 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from xling.core.errors import UserError
@@ -176,3 +177,15 @@ def _unused(out: Path, suffix: str) -> Path:
         number += 1
         path = out.with_name(f"{out.name}.{suffix}{number}")
     return path
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Provide the name of a temporary file, which is renamed to ``path`` when the block ends, or else deleted."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from xling.core.errors import UserError
-from xling.core.output import sealed
+from xling.core.output import atomic_swap
 
 CACHE_VARIABLE, VERIFY_VARIABLE = "XLING_CACHE", "XLING_VERIFY"
 NEVER, ONCE, ALWAYS = MODES = ("never", "once", "always")
@@ -138,7 +138,7 @@ def _remember(path: Path, key: bytes, digest: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if len(known) > MAX_LINES:
             kept = list(known.items())[-MAX_LINES // 2 :]
-            with sealed.replacing(path) as temporary:
+            with atomic_swap.replacing(path) as temporary:
                 temporary.write_bytes(b"".join(_line(*item) for item in kept))
             _buckets[path] = dict(kept)
             return

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
-from xling.core.output import atomic_swap, digests, sealed, source_version
+from xling.core.output import atomic_swap, digests, source_version
 from xling.core.output.command_result import tell
 from xling.core.output.rerun import differences
 from xling.core.settings.config import to_dict
@@ -282,7 +282,7 @@ def write(directory: Path, manifest: Manifest) -> None:
 
 def write_atomic(path: Path, text: str) -> None:
     """Write a text file atomically: a reader sees the old or the new content, never a part."""
-    with sealed.replacing(path) as temporary:
+    with atomic_swap.replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 

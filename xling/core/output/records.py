@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from xling.core.errors import UserError
-from xling.core.output import sealed
+from xling.core.output import atomic_swap
 from xling.core.output.command_result import tell
 
 
@@ -54,7 +54,7 @@ def write_private(path: Path, text: str) -> None:
     Raises:
         OSError: the disk is full, or the folder cannot be written.
     """
-    with sealed.replacing(path) as temporary:
+    with atomic_swap.replacing(path) as temporary:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_MODE)
         with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
             handle.write(text)

@@ -18,7 +18,13 @@ NO_EFFECT = "no_effect"
 NO_EFFECT_METADATA = {NO_EFFECT: True}
 """Field metadata for a setting that does not change the output, for example how often a log is written."""
 
-GONE: Mapping[str, Any] = {"model.compile": False, "estimator": "auto"}
+GONE: Mapping[str, Any] = {
+    "model.compile": False,
+    "estimator": "auto",
+    "init_tiled": False,
+    "init_noise": 0.01,
+    "fit.l2_start": 0.0,
+}
 """Settings of earlier versions that are no more -> the value with which they made what is made today."""
 
 _MISSING = object()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from xling.core.errors import UserError
+from xling.core.output.atomic_swap import replacing
 from xling.core.output.command_result import tell
 
 _MARK = b"\n#sha256 "
@@ -23,18 +24,6 @@ FIX = "delete it, and run the same command again"
 
 class DamagedError(UserError):
     """Raised where a sealed file does not hold what was written."""
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Provide the name of a temporary file, which is renamed to ``path`` when the block ends, or else deleted."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Metadata of every setting, read from the dataclasses, for ``--help``, completion and ``xling schema``.
 
 The annotation gives a setting's type, default and choices; the field's metadata gives its range
-(`xling.core.settings.ranges`); the ``Attributes:`` section of the class's docstring gives its description.
+(`xling.core.settings.values`); the ``Attributes:`` section of the class's docstring gives its description.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, get_args, get_origin, get_type_hints
 
 from xling.core.settings.config import to_dict
-from xling.core.settings.ranges import RANGE, OneOf, Range
+from xling.core.settings.values import RANGE, OneOf, Range
 
 _ITEM = re.compile(r"([\w, ]+?)(?: \([^)]*\))?:\s+(.*)", re.S)
 _KINDS = {"int": "whole number", "float": "number", "bool": "true or false", "str": "text", "Path": "path"}

@@ -88,7 +88,7 @@ CONDITIONS: dict[str, tuple[Condition, ...]] = {
     "corpus bitext": (_ENCODER,),
     "align": (
         Condition("checkpoint layer", lambda c: c.method == "embedding", "method=embedding"),
-        Condition("aligner.*", lambda c: c.method != "embedding", "method=own or eflomal"),
+        Condition("aligner.*", lambda c: c.method != "embedding", "method=own"),
     ),
     "mine": (
         _ENCODER,
@@ -107,7 +107,6 @@ CONDITIONS: dict[str, tuple[Condition, ...]] = {
     "pretrain": (
         *_TRAINING,
         _CROSS,
-        Condition("init_noise", lambda c: c.init_tiled, "init_tiled=true"),
         Condition("init_layers", lambda c: c.init, "init="),
         Condition(
             "mix",

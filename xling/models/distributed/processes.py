@@ -21,7 +21,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from xling.array_types import Float, Float32, Shaped
-from xling.core import launch, signals
+from xling.core import machine, signals
 from xling.core.errors import UserError
 from xling.core.output.command_result import tell
 from xling.models.distributed import health_check
@@ -58,7 +58,7 @@ def process_group() -> Iterator[None]:
         RuntimeError: a process is missing or does not answer.
         UserError: the variables of the environment do not fit together.
     """
-    if launch.place()[1] < 2:
+    if machine.place()[1] < 2:
         yield
         return
     device = torch.device("cpu")
@@ -89,8 +89,8 @@ def _join(backend: str) -> None:
         except BaseException as error:  # raised again by the thread that waits
             failed.append(error)
 
-    rank, num = launch.place()
-    launch.await_address(tell, _check_stop)
+    rank, num = machine.place()
+    machine.await_address(tell, _check_stop)
     thread = threading.Thread(target=meet, name="rendezvous", daemon=True)
     thread.start()
     thread.join(PATIENCE_S)
@@ -145,7 +145,7 @@ def cpu_group(name: str) -> dist.ProcessGroup:
 
 def is_first() -> bool:
     """Return whether this process has rank 0 by its environment: valid also before joining and after."""
-    return launch.place()[0] == 0
+    return machine.place()[0] == 0
 
 
 def agreed(flag: bool) -> bool:

@@ -12,12 +12,12 @@ from typing import Any
 
 from xling.core import languages
 from xling.core.commands import inputs
-from xling.core.commands.stage_type import load
 from xling.core.errors import UserError, unknown
 from xling.core.output import manifest
+from xling.core.registry import load
 from xling.models.model_setting import DECODER
 from xling.models.shape import Shape, names
-from xling.text.vocab import vocab_digest
+from xling.text.files.shards import vocab_digest
 
 ENCODER, SEQ2SEQ, TASK, FOREIGN = "xling-encoder-1", "xling-seq2seq-1", "xling-task-1", "xling-foreign-1"
 OURS = (ENCODER, SEQ2SEQ)

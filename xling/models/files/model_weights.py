@@ -37,8 +37,7 @@ from xling.models.files.model_folder import (
 from xling.models.network.encoder import EncoderConfig, EncoderModel
 from xling.models.network.seq2seq import Seq2SeqConfig, Seq2SeqModel, initialise_decoder
 from xling.models.network.transformers_wrapper import SETTINGS_KEY, TransformersModel
-from xling.text.files.shards import NUM_SPECIALS
-from xling.text.vocab import vocab_digest
+from xling.text.files.shards import NUM_SPECIALS, vocab_digest
 
 AnyModel = TypeVar("AnyModel", bound=EncoderModel)
 TIED = (

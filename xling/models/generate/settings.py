@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from xling.core.errors import UserError
-from xling.core.settings import ranges
-from xling.core.settings.ranges import NOT_NEGATIVE, POSITIVE, Range, ranged
+from xling.core.settings import values
+from xling.core.settings.values import NOT_NEGATIVE, POSITIVE, Range, ranged
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,6 @@ class Search:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        ranges.check(self)
+        values.check(self)
         if self.sample and self.beam > 1:
             raise UserError(f"sample with beam={self.beam}", "beam=1")

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from xling.array_types import Float, Float32, Int
-from xling.core.precision import has_fast_bfloat16
-from xling.models import parts, windows
+from xling.core.machine import has_fast_bfloat16
+from xling.models import parts
 from xling.models.model_setting import ENCODER, Side
 from xling.models.network import adapters
 from xling.models.network.attention import Attention, SequenceRuns, attend
@@ -27,7 +27,7 @@ from xling.models.network.loss import linear_cross_entropy
 from xling.models.network.padded import causal_states
 from xling.models.network.positions import RelativeBiases, SinusoidalPositions
 from xling.models.network.rope import Rotation, angle_dtype, rotate, rotation_angles
-from xling.models.shape import Shape, plain
+from xling.models.shape import GLOBAL_ATTENTION, Shape, plain, windows_of
 
 PAD = 1
 NORM_LAYERS: dict[str, Callable[..., nn.Module]] = {
@@ -271,7 +271,7 @@ class Encoder(nn.Module):
         """Return the attention of each layer, with its window and its position biases or angles."""
         if self.relative is not None:
             return self.relative.by_layer(attention, self.cfg.layers, x.device)
-        layer_windows = windows.of(self.cfg.attention, self.cfg.layers)
+        layer_windows = windows_of(self.cfg.attention, self.cfg.layers)
         attention_of_window, width = {}, self.cfg.head_dim or self.cfg.dim // self.cfg.heads
         for window in dict.fromkeys(layer_windows):
             theta = self.cfg.local_theta if window else self.cfg.global_theta
@@ -290,7 +290,7 @@ def make_positions(
     """
     assert cfg.positions in POSITION_KINDS, f"positions {cfg.positions!r}: {', '.join(POSITION_KINDS)}"
     if cfg.positions == "relative":
-        assert cfg.attention == windows.GLOBAL, "relative positions need attention over the whole sequence"
+        assert cfg.attention == GLOBAL_ATTENTION, "relative positions need attention over the whole sequence"
         layers = (getattr(cfg, "decoder_layers", 0) if causal else 0) or cfg.layers
         return None, RelativeBiases(cfg.heads, causal, layers if cfg.layer_biases else 1)
     if cfg.positions == "rope" and not causal:

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from xling.array_types import Float, Int
-from xling.core.commands.stage_type import load
 from xling.core.errors import UserError
+from xling.core.registry import load
 from xling.data.packing import cross_runs
 from xling.models.network.attention import Attention, attend
 from xling.models.network.blocks import sequence_lengths

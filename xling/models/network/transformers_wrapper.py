@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from xling.array_types import Float, Int
-from xling.core.commands import extras
+from xling.core.commands import inputs
 from xling.core.errors import UserError
 from xling.models.network.attention import Attention, SequenceRuns
 from xling.models.network.encoder import EncoderConfig
@@ -40,7 +40,7 @@ def make_body(settings: Mapping[str, Any], dropout: float | None = None) -> Any:
     try:
         from transformers import AutoConfig, AutoModel
     except ImportError:
-        raise extras.missing_package_error("transformers", "this model", "hub") from None
+        raise inputs.missing_package_error("transformers", "this model", "hub") from None
     body_settings = dict(settings)
     if dropout is not None:
         body_settings |= {name: dropout for name in DROPOUT_SETTINGS if name in body_settings}

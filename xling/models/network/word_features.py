@@ -20,9 +20,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from xling.array_types import Float, Int, UInt8
-from xling.core.commands.stage_type import load
 from xling.core.errors import UserError
 from xling.core.output import manifest
+from xling.core.registry import load
 from xling.static.known_words import FIRST_PIECE, KnownWords, mix_words
 from xling.text.normalize import WORD_START
 from xling.text.tokenizers.wordpiece import CONTINUATION, marked

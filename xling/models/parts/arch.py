@@ -12,8 +12,8 @@ Source: Artetxe & Schwenk 2019, section 3.1.
 
 from typing import Any
 
-from xling.core.commands.stage_type import load
 from xling.core.errors import UserError
+from xling.core.registry import load
 from xling.models.model_setting import setting
 from xling.models.parts import PARTS, Part
 

@@ -7,7 +7,7 @@ Sources: frozen states: Edunov et al. 2019, see `xling.models.network.frozen`; w
 from pathlib import Path
 from typing import Any, ClassVar
 
-from xling.core.commands.stage_type import load
+from xling.core.registry import load
 from xling.models.model_setting import setting
 from xling.models.parts import PARTS, Part
 

@@ -16,7 +16,7 @@ import sentencepiece as spm
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.settings.codes import Lang
+from xling.core.settings.values import Lang
 from xling.text.files import corpus_reader
 from xling.text.lm.kneser_ney import Estimates, estimate
 from xling.text.lm.model import ARPA_FILE, SPM_FILE, PieceCache

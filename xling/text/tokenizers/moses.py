@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xling.core.commands import extras
+from xling.core.commands import inputs
 
 WORD_END = "</w>"
 """Mark of the end of a word in a piece."""
@@ -41,7 +41,7 @@ class MosesTokenizer:
     normalizer = None
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        extras.require("hub", "a model of XLM")
+        inputs.require("hub", "a model of XLM")
         from transformers import XLMTokenizer
 
         with tempfile.TemporaryDirectory() as folder:

@@ -24,8 +24,8 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.progress import Progress
 from xling.core.sampling import rng
-from xling.core.settings import ranges
-from xling.core.settings.ranges import SEQUENCE
+from xling.core.settings import values
+from xling.core.settings.values import SEQUENCE
 from xling.data.packing import Example, pack_seq2seq, to_device
 from xling.models.files import model_weights
 from xling.models.generate.decode import EOS
@@ -111,7 +111,7 @@ def fine_tune(
     Raises:
         UserError: the loss is not finite, there are no examples, or a setting is out of range.
     """
-    ranges.check(cfg, "fit.")
+    values.check(cfg, "fit.")
     if not examples:
         raise UserError(f"{title}: no training rows", fix="check the training split")
     model = translator.model.train()

@@ -27,7 +27,7 @@ from xling.models.generate.settings import Search
 from xling.models.network.encoder import working_dtype
 from xling.text import vocab
 from xling.text.words.sentence_ends import ALL_ENDS, NO_SPACE_ENDS
-from xling.training import memory
+from xling.training import update
 from xling.transfer import checks
 from xling.transfer.encode import encode_pieces
 from xling.transfer.settings import TranslateConfig
@@ -214,7 +214,7 @@ def run(cfg: TranslateConfig) -> None:
         out.buffer.write(text.encode("utf-8"))
         out.flush()
 
-    with memory.kept():
+    with update.memory_kept():
         translate_lines(of_documents or translator, read_lines(sys.stdin.buffer), cfg, write)
     if of_documents and of_documents.uneven:
         tell(f"xling translate: {of_documents.report()}")

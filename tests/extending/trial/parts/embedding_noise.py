@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xling.core.settings.ranges import NOT_NEGATIVE
+from xling.core.settings.values import NOT_NEGATIVE
 from xling.models.model_setting import setting
 from xling.models.parts import PARTS, Part
 

@@ -1,9 +1,13 @@
-"""The variables with which torchrun or Slurm start several processes of one training, checked."""
+"""The machine of a training: the place among the processes that torchrun or Slurm start, and the precision.
+
+The variables of the environment that say so are checked. `model.precision=auto` and ``xling doctor`` ask the same.
+"""
 
 import os
 import socket
 import time
 from collections.abc import Callable
+from typing import Any
 
 from xling.core.errors import UserError
 
@@ -78,3 +82,19 @@ def await_address(tell: Callable[[str], None], check_stop: Callable[[], None]) -
             is_told = True
         check_stop()
         time.sleep(_POLL_S)
+
+
+def has_fast_bfloat16(torch: Any) -> tuple[bool, str]:
+    """Return whether the GPU, or without one the processor, multiplies bfloat16 fast, and the reason.
+
+    Emulation does not count: it is slower than float32.
+
+    Args:
+        torch: the module; it is passed in, so that this file loads without it.
+    """
+    if torch.cuda.is_available():
+        is_fast, reason = torch.cuda.is_bf16_supported(including_emulation=False), "the GPU has {}bfloat16"
+    else:
+        is_fast = torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
+        reason = "the processor has {}AMX or AVX512-BF16"
+    return bool(is_fast), reason.format("" if is_fast else "no ")
