@@ -393,10 +393,10 @@ def execute(name: str, cfg: Any, launch: dict[str, str]) -> Any:
             load("xling.slurm.launch:check_settings")(name, slurm_settings(launch))
         else:
             refuse_slurm_settings(launch)
-        before, started_at = closing.state_of(name, cfg), time.monotonic()
+        before, started_at = closing.state_of(name, vars(cfg)), time.monotonic()
         result = run_local(name, cfg, num_workers(launch))
         if not getattr(result, "exit_code", 0):
-            closing.note_end(name, cfg, before, time.monotonic() - started_at)
+            closing.note_end(name, vars(cfg), before, time.monotonic() - started_at)
         return result
     return load("xling.slurm.launch:submit")(name, cfg, launch["cluster"], slurm_settings(launch))
 
@@ -476,7 +476,7 @@ def run_pipeline(
     for step in plan.steps.values():
         inputs.require(STAGES[step.stage].extra, f"xling {step.stage}")
     answers: dict[str, Any] = {}
-    steps = [(plan.steps[name].stage, cfg) for name, cfg in configs.items()]
+    steps = [(plan.steps[name].stage, vars(cfg)) for name, cfg in configs.items()]
     before, started_at = [closing.state_of(*step) for step in steps], time.monotonic()
     for name, result in run_steps(plan, configs, plan.steps_at_once, num_workers(launch)):
         answers[name] = values_of(result) if as_json else None

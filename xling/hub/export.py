@@ -116,15 +116,7 @@ def make_converter(
     model = _read_model(cfg.checkpoint)
     has_segments = model.shape.segment_embeddings
     fast_tokenizer = tokenizer.build_for_model(cfg.checkpoint, model.symbols, has_segments)
-    if isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None:
-        family: Any = t5 if unsupported_parts.is_t5(model.shape) else bart
-        settings = family.to_hf_config(model.shape, model.symbols)
-        weights = family.to_hf_weights(model.shape, model.state)
-    else:
-        convert = _to_modernbert if unsupported_parts.is_modernbert(model.shape) else _to_xlmr
-        settings, weights = convert(model)
-        if folder := parts.value(model.shape, "features"):
-            features_export.add_features(Path(folder), model.state, settings, weights)
+    settings, weights = _to_transformers(model)
     if (num_pieces := fast_tokenizer.get_vocab_size()) != settings["vocab_size"]:
         raise UserError(
             f"{cfg.checkpoint} has {settings['vocab_size']} embeddings and a vocabulary of {num_pieces}",
@@ -152,6 +144,18 @@ def make_converter(
         return _write_model(out, settings, weights, text)
 
     return write
+
+
+def _to_transformers(model: ExportedModel) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return config.json and weights for the class of transformers that is closest to a model."""
+    if isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None:
+        family: Any = t5 if unsupported_parts.is_t5(model.shape) else bart
+        return family.to_hf_config(model.shape, model.symbols), family.to_hf_weights(model.shape, model.state)
+    convert = _to_modernbert if unsupported_parts.is_modernbert(model.shape) else _to_xlmr
+    settings, weights = convert(model)
+    if folder := parts.value(model.shape, "features"):
+        features_export.add_features(Path(folder), model.state, settings, weights)
+    return settings, weights
 
 
 def _write_model(

@@ -41,7 +41,7 @@ def add_features(
     folder: Path,
     state: dict[str, Shaped[Tensor, " ..."]],
     settings: dict[str, Any],
-    weights: dict[str, Tensor],
+    weights: dict[str, Shaped[Tensor, " ..."]],
 ) -> None:
     """Make config.json and weights of XLM-R those of an encoder with features, in place.
 

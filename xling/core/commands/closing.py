@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -37,17 +37,17 @@ PRINTED: dict[str, str] = {
 """The same of stages that print their answer or write one file, in place of a folder with a manifest."""
 
 
-def output_of(stage: str, cfg: Any) -> Path | None:
+def output_of(stage: str, settings: Mapping[str, Any]) -> Path | None:
     """Return the folder that a stage publishes for its settings, None if it only prints."""
-    out, lang = getattr(cfg, "out", ""), getattr(cfg, "lang", "")
+    out, lang = settings.get("out", ""), settings.get("lang", "")
     if stage == "corpus mono" and not out:
         out = f"runs/mono/{lang}" if "," not in lang else "runs/mono"
     return Path(out) if out else None
 
 
-def state_of(stage: str, cfg: Any) -> bytes:
+def state_of(stage: str, settings: Mapping[str, Any]) -> bytes:
     """Return what tells one publication of a stage's output from another; empty where nothing is published."""
-    folder = _published(path) if (path := output_of(stage, cfg)) else None
+    folder = _published(path) if (path := output_of(stage, settings)) else None
     return (folder / manifest.FILE_NAME).read_bytes() if folder else b""
 
 
@@ -56,15 +56,17 @@ def _published(out: Path) -> Path | None:
     return next((path for path in (out, out / "tables", out / "overview") if manifest.stage_of(path)), None)
 
 
-def closing_line(stage: str, cfg: Any, before: bytes, seconds: float, following: str = "") -> str:
+def closing_line(
+    stage: str, settings: Mapping[str, Any], before: bytes, seconds: float, following: str = ""
+) -> str:
     """Return the closing line of a stage; empty for one that has published nothing.
 
     Args:
         before: `state_of` the output before the run.
         following: the next command, where it is not that of the stage.
     """
-    out, after = output_of(stage, cfg), state_of(stage, cfg)
-    following = following or next_command(stage, cfg, out)
+    out, after = output_of(stage, settings), state_of(stage, settings)
+    following = following or next_command(stage, settings, out)
     then = f"; next: {following}" if following else ""
     if stage in PRINTED:
         what = f"made {out} ({readable_size(out.stat().st_size)})" if out else "done"
@@ -80,7 +82,11 @@ def closing_line(stage: str, cfg: Any, before: bytes, seconds: float, following:
 
 
 def note_pipeline_end(
-    name: str, steps: Sequence[tuple[str, Any]], before: list[bytes], seconds: float, following: str
+    name: str,
+    steps: Sequence[tuple[str, Mapping[str, Any]]],
+    before: list[bytes],
+    seconds: float,
+    following: str,
 ) -> None:
     """Keep the closing line of a pipeline: the folder of its outputs and what lies in it.
 
@@ -107,9 +113,11 @@ def note_pipeline_end(
 _lines: list[str] = []
 
 
-def note_end(stage: str, cfg: Any, before: bytes, seconds: float, following: str = "") -> None:
+def note_end(
+    stage: str, settings: Mapping[str, Any], before: bytes, seconds: float, following: str = ""
+) -> None:
     """Keep the closing line of a stage until its answer is printed; arguments as of `closing_line`."""
-    if not progress.is_quiet() and (line := closing_line(stage, cfg, before, seconds, following)):
+    if not progress.is_quiet() and (line := closing_line(stage, settings, before, seconds, following)):
         _lines.append(line)
 
 
@@ -119,21 +127,21 @@ def tell_end() -> None:
         tell(_lines.pop(0))
 
 
-def next_command(stage: str, cfg: Any, out: Path | None) -> str:
+def next_command(stage: str, settings: Mapping[str, Any], out: Path | None) -> str:
     """Return the command that most people run after a stage, with the names of this run in it; "" for none."""
-    values = {name: quote(str(getattr(cfg, name, ""))) for name in ("lang", "checkpoint", "pair")}
+    values = {name: quote(str(settings.get(name, ""))) for name in ("lang", "checkpoint", "pair")}
     values |= {"out": quote(str(out)), "langs": values["pair"].replace("-", ",")}
     if stage == "toyworld":
-        values["lang"] = cfg.langs[-1]
+        values["lang"] = settings["langs"][-1]
     elif stage == "corpus mono":
-        codes = cfg.lang.split(",")
+        codes = settings["lang"].split(",")
         folders = {code: out / code if len(codes) > 1 else out for code in codes}
         values["corpora"] = " ".join(f"corpora.{code}={quote(str(path))}" for code, path in folders.items())
     elif stage == "vocab":
         values["corpora"] = " ".join(
-            f"corpora.{lang}={quote(','.join(paths))}" for lang, paths in cfg.corpora.items()
+            f"corpora.{lang}={quote(','.join(paths))}" for lang, paths in settings["corpora"].items()
         )
-    several = stage == "finetune" and "," in cfg.suite
+    several = stage == "finetune" and "," in settings["suite"]
     return (NEXT | PRINTED).get(stage, "").format(**values) + several * " head=SUITE"
 
 

@@ -264,9 +264,13 @@ def _load(
     return model, state["langs"]
 
 
-def spelling_of(model: EncoderModel) -> list[str]:
-    """Return the names of what a model keeps of its vocabulary's spelling, which is not learned."""
-    return [f"encoder.tokens.{name}" for name, _ in model.encoder.tokens.named_buffers()]
+def spelling_of(model: EncoderModel, of_its_own: bool = True) -> set[str]:
+    """Return the names of what a model keeps of its vocabulary's spelling, which is not learned.
+
+    ``of_its_own=False`` leaves out which words are known, for a start from a model of the same vocabulary.
+    """
+    names = {f"encoder.tokens.{name}" for name, _ in model.encoder.tokens.named_buffers()}
+    return names if of_its_own else names - {"encoder.tokens.is_known"}
 
 
 def start_from(
@@ -318,13 +322,8 @@ def start_from(
                 theirs[name] = (
                     ours[name].clone().index_copy_(0, rows[0], theirs[name][rows[1]].to(ours[name].dtype))
                 )
-    digest, spelled = "encoder.tokens.digest", {*spelling_of(model)}
-    if digest in ours and digest in theirs and not ours[digest].equal(theirs[digest]):
-        raise UserError(
-            f"init={directory} has features of another static encoder than {parts.value(model.cfg, 'features')}",
-            "the folder that its own model.features names",
-        )
-    excluded = {*spelled, *BY_TOKEN} if leave_embeddings else spelled - {"encoder.tokens.is_known"}
+    _check_features(model, ours, theirs, directory)
+    excluded = spelling_of(model, leave_embeddings) | ({*BY_TOKEN} if leave_embeddings else set())
     for name in sorted(theirs.keys() - excluded):
         if name not in ours or ours[name].shape != theirs[name].shape:
             raise UserError(
@@ -335,6 +334,21 @@ def start_from(
     model.load_state_dict({k: v for k, v in theirs.items() if k not in excluded}, strict=False)
     if isinstance(model, Seq2SeqModel) and not both:
         initialise_decoder(model)
+
+
+def _check_features(
+    model: EncoderModel,
+    ours: Mapping[str, Shaped[Tensor, " ..."]],
+    theirs: Mapping[str, Shaped[Tensor, " ..."]],
+    directory: Path,
+) -> None:
+    """Raise UserError where two models read words by different static encoders."""
+    digest = "encoder.tokens.digest"
+    if digest in ours and digest in theirs and not ours[digest].equal(theirs[digest]):
+        raise UserError(
+            f"init={directory} has features of another static encoder than {parts.value(model.cfg, 'features')}",
+            "the folder that its own model.features names",
+        )
 
 
 def _with_layers(

@@ -14,19 +14,21 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from xling.array_types import Float, Int, UInt8
+from xling.array_types import Bool, Float, Int, UInt8
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.registry import load
-from xling.static.known_words import FIRST_PIECE, KnownWords, mix_words
+from xling.text.files.shards import NUM_SPECIALS
 from xling.text.normalize import WORD_START
 from xling.text.tokenizers.wordpiece import CONTINUATION, marked
 
+KNOWN_WORDS = "xling.static.known_words"
 NAME_BYTES = 48
 """Bytes of a piece that are kept; what a longer piece has beyond them is not read."""
 DIGEST_BYTES = 32
@@ -43,9 +45,9 @@ class WordFeatures(nn.Module):
         UserError: there is no static encoder.
     """
 
-    names: Tensor
-    is_known: Tensor
-    digest: Tensor
+    names: UInt8[Tensor, "pieces bytes"]
+    is_known: Bool[Tensor, " pieces"]
+    digest: UInt8[Tensor, " digest"]
 
     def __init__(self, rows: nn.Embedding, folder: Path) -> None:
         super().__init__()
@@ -63,7 +65,7 @@ class WordFeatures(nn.Module):
         Raises:
             UserError: the pieces do not say where words begin.
         """
-        pieces = symbols[FIRST_PIECE:]
+        pieces = symbols[NUM_SPECIALS:]
         if any(name.startswith(CONTINUATION) for name in pieces):
             pieces = [marked(name) for name in pieces]
         elif not any(name.startswith(WORD_START) for name in pieces):
@@ -71,7 +73,7 @@ class WordFeatures(nn.Module):
                 f"model.features={self._folder} with a vocabulary of bytes",
                 "a SentencePiece or WordPiece vocabulary",
             )
-        for row, name in enumerate(pieces, FIRST_PIECE):
+        for row, name in enumerate(pieces, NUM_SPECIALS):
             spelled = name.encode()[:NAME_BYTES]
             self.names[row, : len(spelled)] = torch.tensor([*spelled], dtype=torch.uint8)
             self.is_known[row] = name.startswith(WORD_START) and name[1:].isalpha() and len(name) > 2
@@ -86,10 +88,10 @@ class WordFeatures(nn.Module):
     def forward(self, ids: Int[Tensor, " tokens"]) -> Float[Tensor, "tokens dim"]:
         """Look up the pieces and mix each with the known words that are nearest to its word."""
         rows = F.embedding(ids, self.weight, self.padding_idx)
-        return mix_words(self._known_words, ids, rows, self.weight)
+        return load(f"{KNOWN_WORDS}:mix_words")(self._known_words, ids, rows, self.weight)  # type: ignore[no-any-return]
 
     @cached_property
-    def _known_words(self) -> KnownWords:
+    def _known_words(self) -> Any:
         """The static encoder, which is read at first use.
 
         Raises:
@@ -102,7 +104,7 @@ class WordFeatures(nn.Module):
                 "put it back, or train again",
             )
         encoder = load("xling.static.encoder_files:load_encoder")(self._folder)
-        return KnownWords(self.names, self.is_known, encoder.without_sketch())
+        return load(f"{KNOWN_WORDS}:KnownWords")(self.names, self.is_known, encoder.without_sketch())
 
-    def _digest_of_folder(self) -> UInt8[Tensor, " bytes"]:
+    def _digest_of_folder(self) -> UInt8[Tensor, " digest"]:
         return torch.frombuffer(bytearray.fromhex(manifest.content_digest(self._folder)), dtype=torch.uint8)
