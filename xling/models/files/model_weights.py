@@ -313,17 +313,16 @@ def start_from(
     # Of a fine-tuned model the LM head is fresh, as that of the new one.
     left = (*tied_of(model.cfg), *(["lm_head."] if is_tuned else []))
     ours, theirs = model.state_dict(), {k: v for k, v in old.state_dict().items() if not k.startswith(left)}
+    _check_features(model, ours, theirs, directory)
     if layers:
         theirs = _with_layers(theirs, layers, len(model.encoder.layers), directory)
     if not leave_embeddings:
         rows = _common_rows(model, langs, directory)
         for name in BY_TOKEN:
             if name in theirs and name in ours and theirs[name].shape[1:] == ours[name].shape[1:]:
-                theirs[name] = (
-                    ours[name].clone().index_copy_(0, rows[0], theirs[name][rows[1]].to(ours[name].dtype))
-                )
-    _check_features(model, ours, theirs, directory)
-    excluded = spelling_of(model, leave_embeddings) | ({*BY_TOKEN} if leave_embeddings else set())
+                copied = theirs[name][rows[1]].to(ours[name].dtype)
+                theirs[name] = ours[name].clone().index_copy_(0, rows[0], copied)
+    excluded = spelling_of(model, leave_embeddings) | {*(BY_TOKEN if leave_embeddings else ())}
     for name in sorted(theirs.keys() - excluded):
         if name not in ours or ours[name].shape != theirs[name].shape:
             raise UserError(
