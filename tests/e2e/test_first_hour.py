@@ -19,12 +19,8 @@ def run(*words: str) -> None:
     assert main(words) == 0
 
 
-@pytest.mark.slow
-def test_from_own_files_to_predictions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    arabic, english = sentences("ar")[:440], sentences("en")[:440]
+def write_files(arabic: list[str], english: list[str]) -> None:
+    """Write what a new user has into the working directory."""
     for code, texts in (("ar", arabic), ("en", english)):
         Path(code).mkdir()
         for number in range(22):
@@ -43,6 +39,15 @@ def test_from_own_files_to_predictions(
         + "".join(f'{n};"{a}";"{e}"\n' for n, (a, e) in enumerate(zip(arabic, english, strict=True))),
         encoding="utf-8-sig",
     )
+
+
+@pytest.mark.slow
+def test_from_own_files_to_predictions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arabic, english = sentences("ar")[:440], sentences("en")[:440]
+    write_files(arabic, english)
 
     run("corpus", "mono", "lang=ar", "source=text:ar/*.txt,csv:news.csv#body", "out=runs/ar", *PLAIN)
     kept = "\n".join(xling.corpus.texts("runs/ar"))
