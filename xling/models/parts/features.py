@@ -14,11 +14,7 @@ from xling.models.parts import PARTS, Part
 
 @PARTS.register("features")
 class Features(Part):
-    """folder of an encoder, empty for none.
-
-    With a decoder, its states are the word vectors of the source. Without one it is a static encoder, by which each
-    word is mixed from the known words that are nearest to it.
-    """
+    """folder of a frozen encoder of the source, or, without a decoder, of a static one that mixes words; else empty."""
 
     setting = setting("", own=True)
     is_frozen = True
