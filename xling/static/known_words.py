@@ -48,6 +48,10 @@ class KnownWords:
         self._space = unit_length(encoder.word_vectors(known_words))
         self._mixes: dict[str, tuple[Tensor, Tensor]] = {}
 
+    def __deepcopy__(self, memo: object) -> KnownWords:
+        """Return itself: nothing in it learns, and copies of a model would each hold the static encoder's table."""
+        return self
+
     def find(
         self, ids: Int[np.ndarray, " tokens"]
     ) -> tuple[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 from itertools import pairwise
 from pathlib import Path
@@ -135,6 +136,16 @@ def test_a_batch_gives_the_states_of_its_texts_alone(taught: Path) -> None:
         torch.testing.assert_close(
             states(net, alone | {"runs": [(1, last - first)]}), together[first:last], atol=1e-5, rtol=1e-4
         )
+
+
+def test_copies_of_a_model_share_the_static_encoder(taught: Path) -> None:
+    """Fine-tuning keeps a copy of each epoch to average them; each held the whole table."""
+    net, _ = model_weights.load_model(taught)
+    before = states(net, batch(taught))
+    twin = copy.deepcopy(net)
+    assert twin.encoder.tokens._known_words is net.encoder.tokens._known_words
+    assert twin.encoder.tokens.weight is not net.encoder.tokens.weight
+    torch.testing.assert_close(states(twin, batch(taught)), before)
 
 
 def test_a_control_has_new_rows_and_the_same_words(taught: Path) -> None:
