@@ -347,5 +347,7 @@ def test_killed_at_many_moments_it_ends_in_the_same_bytes(data: Path, tmp_path: 
 
     code, deaths = attempts(words, MODULES, 20, 7, (out, tmp_path / "undisturbed"))
     assert code == 0 and deaths > 3
-    assert contents(out) == contents(tmp_path / "undisturbed")
+    killed, undisturbed = contents(out), contents(tmp_path / "undisturbed")
+    # Names alone: pytest needs minutes to show how two long files differ.
+    assert not [name for name in sorted({*killed, *undisturbed}) if killed.get(name) != undisturbed.get(name)]
     assert all(manifest.verify(path.parent) for path in out.rglob(manifest.FILE_NAME))

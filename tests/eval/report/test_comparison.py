@@ -13,7 +13,7 @@ from xling.eval.report import comparison
 
 def test_holm_by_hand() -> None:
     def test(p: float) -> comparison.Test:
-        found = comparison.Comparison(1.0, 0.0, 2.0, p, p, 10, 1.0, 10, 1)
+        found = comparison.Comparison(1.0, 0.0, 2.0, p, 10, 10, 1)
         return comparison.Test("b", "a", "s", "m", comparison.AVERAGE, ("en",), (1.0, 2.0), found)
 
     adjusted = [t.p_holm for t in comparison.holm([test(0.04), test(0.01), test(0.03), test(0.9)])]
