@@ -1,4 +1,4 @@
-"""Files as programs export them: rows of sentences, words divided at line ends, pages that are none, transcripts."""
+"""Files that programs export: a sentence a row, words divided at line ends, PDF named as a page, transcripts."""
 
 import json
 from pathlib import Path

@@ -410,17 +410,19 @@ def test_prompts_that_are_not_used_are_told(
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("dot", True), ("euclidean", True), ("cosine", False), (None, False)]
+    ("name", "is_announced"), [("dot", True), ("euclidean", True), ("cosine", False), (None, False)]
 )
-def test_another_similarity_than_that_of_retrieval_is_told(
-    vocab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str | None, told: bool
+def test_another_similarity_than_that_of_retrieval_is_announced(
+    vocab: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str | None, is_announced: bool
 ) -> None:
     bert(tmp_path / "model", vocab)
     write_modules(tmp_path / "model", SHAPES["BGE"][1], {})
     path = tmp_path / "model/config_sentence_transformers.json"
     path.write_text(json.dumps({"similarity_fn_name": name}))
     run_hf(ImportConfig(tmp_path / "model", tmp_path / "in"))
-    assert (f"compares vectors by {name}, and suites of retrieval by" in capsys.readouterr().err) == told
+    assert (
+        f"compares vectors by {name}, and suites of retrieval by" in capsys.readouterr().err
+    ) == is_announced
 
 
 def test_a_pooling_for_an_export_that_has_its_own_is_refused(

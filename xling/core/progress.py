@@ -15,7 +15,7 @@ from typing import TextIO
 
 from tqdm import tqdm
 
-from xling.core import progress, signals
+from xling.core import signals
 from xling.core.output import command_result
 from xling.core.output.command_result import note_shown, visible
 
@@ -149,11 +149,11 @@ class Watch:
         """Show a line if nothing was shown for too long, or move the progress bar on."""
         now = time.monotonic()
         elapsed, last = now - self._started_at, command_result.last_shown_at()
-        limit = progress.seconds_between_lines(elapsed) if last > self._started_at else FIRST_LINE_S
+        limit = seconds_between_lines(elapsed) if last > self._started_at else FIRST_LINE_S
         if now - max(last, self._started_at) < limit:
             return
         with _fork:
-            if (shown := progress.innermost()) is not None:
+            if (shown := innermost()) is not None:
                 shown.show()
             else:
                 text = f"{self.title}: {_doing or 'working'}, {elapsed:.0f} s"

@@ -20,6 +20,7 @@ from transformers import (
     XLMRobertaForSequenceClassification,
     XLMRobertaForTokenClassification,
     XLMRobertaModel,
+    XLMRobertaPreTrainedModel,
 )
 
 from xling.array_types import Float, Int
@@ -86,16 +87,15 @@ class FeaturesModel(XLMRobertaModel):
         self.embeddings.word_embeddings = WordFeatures(config)
 
 
-class WithFeatures:
+class WithFeatures(XLMRobertaPreTrainedModel):
     """A class of XLM-R with a head, whose encoder mixes words."""
 
     config_class = FeaturesConfig
 
     def __init__(self, config: FeaturesConfig) -> None:
-        super().__init__(config)  # type: ignore[call-arg]
-        model: Any = self
-        model.roberta.embeddings.word_embeddings = WordFeatures(config)
-        model.tie_weights()
+        super().__init__(config)
+        self.roberta.embeddings.word_embeddings = WordFeatures(config)
+        self.tie_weights()
 
 
 class FeaturesForMaskedLM(WithFeatures, XLMRobertaForMaskedLM):

@@ -166,14 +166,16 @@ def test_of_many_that_find_a_stale_lease_one_takes_it(tmp_path: Path) -> None:
     """Eight processes at once, three times over. The one that has the lease keeps it until all others are refused."""
     code = (
         "import sys, time; from pathlib import Path; from xling.core.output import lease\n"
-        "folder, name = Path(sys.argv[1]), sys.argv[2]\n"
+        "folder, name, end = Path(sys.argv[1]), sys.argv[2], time.monotonic() + 120\n"
+        "def wait(pattern, count):\n"
+        "    while len(list(folder.glob(pattern))) < count and time.monotonic() < end: time.sleep(0.0005)\n"
         "for number in range(3):\n"
         "    (folder / f'ready{number}-{name}').touch()\n"
-        "    while not (folder / f'go{number}').exists(): time.sleep(0.0005)\n"
+        "    wait(f'go{number}', 1)\n"
         "    try:\n"
         "        with lease.hold(folder / f'm{number}', 'x'):\n"
         "            print('got', flush=True)\n"
-        "            while len(list(folder.glob(f'refused{number}-*'))) < 7: time.sleep(0.01)\n"
+        "            wait(f'refused{number}-*', 7)\n"
         "    except lease.HeldError:\n"
         "        print('refused', flush=True); (folder / f'refused{number}-{name}').touch()\n"
     )
@@ -186,12 +188,12 @@ def test_of_many_that_find_a_stale_lease_one_takes_it(tmp_path: Path) -> None:
     for number in range(3):
         mine = Holder.this_process("old")
         lease_path(tmp_path / f"m{number}").write_text(json.dumps(asdict(replace(mine, start=1))))
-        while len(list(tmp_path.glob(f"ready{number}-*"))) < 8:
+        while len(list(tmp_path.glob(f"ready{number}-*"))) < 8 and any(run.poll() is None for run in runs):
             time.sleep(0.01)
         (tmp_path / f"go{number}").touch()
-    told = [run.communicate()[0].splitlines() for run in runs]
+    answers = [run.communicate()[0].splitlines() for run in runs]
     for number in range(3):
-        assert sorted(lines[number] for lines in told) == ["got"] + ["refused"] * 7
+        assert sorted(lines[number] for lines in answers) == ["got"] + ["refused"] * 7
     assert [path.name for path in tmp_path.glob(".*")] == []
 
 

@@ -397,11 +397,13 @@ def test_a_header_in_any_language_is_known_by_a_label_that_occurs_once(
             suite_of("classes", written(tmp_path, "sw.test.tsv", text))
 
 
-def test_a_language_that_no_name_tells_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_without_a_language_in_its_name_is_announced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = "a\tx\nb\ty\nc\tx\n"
     suite_of("classes", path := written(tmp_path, "topics.tsv", rows))
-    told = f"{path}: no language in its name, so it is read as English: test.LANG=FILE tells another"
-    assert told in capsys.readouterr().err
+    message = f"{path}: no language in its name, so it is read as English: test.LANG=FILE tells another"
+    assert message in capsys.readouterr().err
     suite_of("classes", written(tmp_path, "sw.test.tsv", rows))
     own.define(from_dict(OwnFiles, {"classes": [path], "test": {"sw": [path]}}), "en", "test")
     assert "no language" not in capsys.readouterr().err

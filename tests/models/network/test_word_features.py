@@ -204,5 +204,10 @@ def test_pieces_of_bytes_are_refused(static: Path) -> None:
     features = WordFeatures(torch.nn.Embedding(6, 8, padding_idx=1), static)
     with pytest.raises(UserError, match="SentencePiece or WordPiece"):
         features.spell(["<s>", "<pad>", "</s>", "<unk>", "Ġthe", "<mask>"])
-    features.spell(["<s>", "<pad>", "</s>", "<unk>", "##ing", "<mask>"])
-    assert bytes(features.names[4]).rstrip(b"\0") == b"ing" and not features.is_known.any()
+    with pytest.raises(UserError, match="no piece of the vocabulary is a whole word"):
+        features.spell(["<s>", "<pad>", "</s>", "<unk>", "##ing", "<mask>"])
+    features.spell(["<s>", "<pad>", "</s>", "<unk>", "the", "##ing"])
+    assert bytes(features.names[5]).rstrip(b"\0") == b"ing"
+    assert features.is_known.tolist() == [False] * 4 + [True, False]
+    with pytest.raises(UserError, match="no piece of the vocabulary is a whole word"):
+        features.know([5])

@@ -63,7 +63,7 @@ class WordFeatures(nn.Module):
         """Take over the pieces of a dictionary, and the digest of the static encoder; all whole words are known.
 
         Raises:
-            UserError: the pieces do not say where words begin.
+            UserError: the pieces do not say where words begin, or none is a whole word.
         """
         pieces = symbols[NUM_SPECIALS:]
         if any(name.startswith(CONTINUATION) for name in pieces):
@@ -78,17 +78,27 @@ class WordFeatures(nn.Module):
             self.names[row, : len(spelled)] = torch.tensor([*spelled], dtype=torch.uint8)
             self.is_known[row] = name.startswith(WORD_START) and name[1:].isalpha() and len(name) > 2
         self.digest.copy_(self._digest_of_folder())
+        self._check_known()
 
     def know(self, rows: Collection[int]) -> None:
-        """Let only words among these rows be known."""
+        """Let only words among these rows be known; raises UserError if there is none."""
         kept = torch.zeros_like(self.is_known)
         kept[torch.tensor([*rows], dtype=torch.int64)] = True
         self.is_known &= kept
+        self._check_known()
+
+    def _check_known(self) -> None:
+        if not self.is_known.any():
+            raise UserError(
+                f"model.features={self._folder}: no piece of the vocabulary is a whole word to mix others from",
+                "a vocabulary with whole words, which freeze_pieces= keeps if it is given",
+            )
 
     def forward(self, ids: Int[Tensor, " tokens"]) -> Float[Tensor, "tokens dim"]:
         """Look up the pieces and mix each with the known words that are nearest to its word."""
         rows = F.embedding(ids, self.weight, self.padding_idx)
-        return load(f"{KNOWN_WORDS}:mix_words")(self._known_words, ids, rows, self.weight)  # type: ignore[no-any-return]
+        mixed: Tensor = load(f"{KNOWN_WORDS}:mix_words")(self._known_words, ids, rows, self.weight)
+        return mixed
 
     @cached_property
     def _known_words(self) -> Any:
