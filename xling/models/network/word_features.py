@@ -73,6 +73,8 @@ class WordFeatures(nn.Module):
                 f"model.features={self._folder} with a vocabulary of bytes",
                 "a SentencePiece or WordPiece vocabulary",
             )
+        self.names.zero_()
+        self.is_known.zero_()
         for row, name in enumerate(pieces, NUM_SPECIALS):
             spelled = name.encode()[:NAME_BYTES]
             self.names[row, : len(spelled)] = torch.tensor([*spelled], dtype=torch.uint8)
