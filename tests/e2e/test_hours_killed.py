@@ -56,8 +56,18 @@ def small_encoder(folder: Path, model: Path) -> list[str]:
 
 
 def evening(folder: Path, model: Path) -> list[str]:
-    """The body is a BERT of one layer, whose pieces are letters."""
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in LETTERS)]
+    """The body is a BERT of one layer, whose pieces are two words and letters."""
+    pieces = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        "ba",
+        "di",
+        *LETTERS,
+        *(f"##{letter}" for letter in LETTERS),
+    ]
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
     settings = {"model_type": "bert", "vocab_size": len(pieces), "max_position_embeddings": 64, **sizes}
     shapes = {f"embeddings.{name}.weight": (size, 16) for name, size in EMBEDDED.items()}

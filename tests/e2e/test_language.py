@@ -251,11 +251,21 @@ def test_the_report_in_a_browser(data: Path, tmp_path: Path) -> None:
 
 @pytest.fixture
 def body(tmp_path: Path) -> Path:
-    """A tiny BERT with random weights that reads letters, 2 x 32 in place of the recipe's 6 x 384."""
+    """A tiny BERT with random weights that reads two words and letters, 2 x 32 in place of the recipe's 6 x 384."""
     from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
     letters = [*string.ascii_lowercase]
-    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *("##" + each for each in letters)]
+    names = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        "the",
+        "and",
+        *letters,
+        *("##" + each for each in letters),
+    ]
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
     BertForMaskedLM(BertConfig(vocab_size=len(names), **sizes)).save_pretrained(tmp_path / "bert")
     BertTokenizer(vocab={each: i for i, each in enumerate(names)}).save_pretrained(tmp_path / "bert")
