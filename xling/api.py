@@ -55,7 +55,8 @@ class Model:
             lang: language of the texts. Only models with language embeddings and static encoders use it.
             layer: hidden layer, -1 for the last, 0 for the input embeddings.
             pooling: ``mean`` or ``max`` over the sub-words, or ``cls``. A model of sentence-transformers makes the
-                vectors of its last layer as it declares them instead of ``mean``.
+                vectors of its last layer as it declares them instead of ``mean``. With ``joined`` the vectors of the
+                static encoder of ``model.features`` stand beside the mean.
 
         Returns:
             float32 (num_texts, dim), in the order of the texts.

@@ -101,7 +101,9 @@ def predict_and_publish(plan: EvalPlan, systems: Sequence[Backend]) -> Answer:
     progress.doing("reading the rows of all suites")
     _check_rows(plan, jobs)
     warn_of_training_files(
-        _models(settings) if "pretrained" in settings.systems else [],  # no control has the trained weights
+        _models(settings)
+        if {"pretrained", "joined"} & {*settings.systems}
+        else [],  # no control has the trained weights
         [path for each in plan.targets for t in each for path in t.suite.paths(t.lang, t.split, plan.data)],
     )
     for job in jobs:

@@ -214,7 +214,7 @@ def check_checkpoint(cfg: EvalConfig) -> None:
     Raises:
         UserError: there is none, or it is fine-tuned and a random control is wanted.
     """
-    if not (cfg.checkpoint or cfg.checkpoints) and {"pretrained", "random"} & {*cfg.systems}:
+    if not (cfg.checkpoint or cfg.checkpoints) and {"pretrained", "joined", "random"} & {*cfg.systems}:
         raise UserError("no checkpoint is given", "a directory made by `xling pretrain`", "checkpoint=DIR")
     if cfg.checkpoint and "random" in cfg.systems:
         check_random_control(Path(cfg.checkpoint))

@@ -40,7 +40,8 @@ class EvalConfig(OwnFiles):
         fit: settings of fine-tuning.
         layer: hidden layer of sentence vectors; -1 is the last.
         pooling: pooling of sub-word vectors: mean, cls or max. A model of sentence-transformers makes the vectors of
-            its last layer as it declares them instead of mean.
+            its last layer as it declares them instead of mean. With joined the vectors of the static encoder of
+            model.features stand beside the mean.
         distance: cosine, margin or csls.
         centred: subtract the mean vector of each side first, which mostly encodes its language.
         match: weight of matched words, with which a static encoder ranks the nearest texts of a retrieval
@@ -73,7 +74,7 @@ class EvalConfig(OwnFiles):
     seeds: tuple[int, ...] = (1, 2, 3)
     fit: FitConfig = field(default_factory=FitConfig)
     layer: int = -1
-    pooling: Literal["mean", "cls", "max"] = "mean"
+    pooling: Literal["mean", "cls", "max", "joined"] = "mean"
     distance: Distance = "cosine"
     centred: bool = False
     match: float = 0.0

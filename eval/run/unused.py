@@ -16,9 +16,12 @@ from xling.eval.rows.protocols import PROTOCOLS
 from xling.eval.rows.suite import Suite
 from xling.eval.run.settings import EvalConfig
 from xling.models.files.model_folder import has_head
+from xling.transfer.checks import features_of
 
 STATIC_TASKS = ("classify", "pair", "tag", "intent_slots")
 """Tasks of `xling.transfer.static_system.HEADS`, which imports torch."""
+JOINED_TASKS = ("", "classify", "pair", "tag")
+"""Tasks that the system ``joined`` answers, and suites that are answered from vectors."""
 WITHOUT_MODEL = ("majority", "ngram", "dictionary")
 _CLASSES, _PAIRS = {"classify"}, {"pair", "choice"}
 _WORDS, _TAGS, _WRITING = {"tag"}, {"tag", "intent_slots"}, {"generation", "mt"}
@@ -97,6 +100,21 @@ def _check_static(suites: Sequence[Suite]) -> None:
             )
 
 
+def _check_joined(cfg: EvalConfig, suites: Sequence[Suite], checkpoint: Path) -> None:
+    features_of(checkpoint, "systems=joined")
+    for suite in suites:
+        if suite.task not in JOINED_TASKS:
+            raise UserError(
+                f"systems=joined on {suite.name}",
+                "suites of classes, pairs, tags or nearest texts",
+                f"leave {suite.name} out, or evaluate it with systems=pretrained",
+            )
+    if (cfg.layer, cfg.pooling) != (-1, "mean"):
+        raise UserError(
+            f"systems=joined with layer={cfg.layer} pooling={cfg.pooling}", "layer=-1 pooling=mean"
+        )
+
+
 def check(cfg: EvalConfig, suites: Sequence[Suite]) -> None:
     """Reject settings of ``xling eval`` that no suite, system or model of it reads.
 
@@ -107,6 +125,11 @@ def check(cfg: EvalConfig, suites: Sequence[Suite]) -> None:
     tuned = [suite for suite in suites if suite.task and suite.shape.is_tuned]
     from_vectors = [suite for suite in suites if not suite.task]
     folders = [Path(each) for each in _folders(cfg)]
+    if cfg.pooling == "joined":
+        for folder in folders:
+            features_of(folder, "pooling=joined")
+    if "joined" in cfg.systems:
+        _check_joined(cfg, suites, folders[0])
     with_model = [system for system in cfg.systems if system not in WITHOUT_MODEL]
     is_deep = not folders or not all((folder / STATIC_FILE).is_file() for folder in folders)
     is_ready = folders and all(map(has_head, folders))

@@ -9,6 +9,7 @@ Source: bidirectional LSTM for names: Lample et al. 2016, Neural architectures f
 
 from __future__ import annotations
 
+import functools
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -160,11 +161,10 @@ class TrainedTagger:
 
         The sentences should be all that are to be tagged, of one language: how common their words are is an input.
         """
-        predicted, labels = [], self.net.labels
-        transitions = _transition_scores(labels) if self.is_iob2 else np.zeros((len(labels) + 1, len(labels)))
-        for scores in self.log_probabilities(sentences):
-            predicted.append([labels[i] for i in best_path(scores, transitions)] if len(scores) else [])
-        return predicted
+        return [
+            most_likely_tags(scores, self.net.labels, self.is_iob2)
+            for scores in self.log_probabilities(sentences)
+        ]
 
     def log_probabilities(self, sentences: Sequence[Sequence[str]]) -> list[Float32[np.ndarray, "_ _"]]:
         """Return log-probabilities of the tags of each word, float32 (num_words, labels) per sentence."""
@@ -330,7 +330,8 @@ class _PreparedSentences:
         return torch.cat([word_features, self._frequency_features[index]], 1)
 
 
-def _transition_scores(labels: Sequence[str]) -> np.ndarray:
+@functools.cache
+def _transition_scores(labels: tuple[str, ...]) -> np.ndarray:
     """Return 0 if tag j may follow tag i in IOB2, else -inf, (labels + 1, labels); the last row is the start."""
     allowed = np.zeros((len(labels) + 1, len(labels)), np.float32)
     for j, label in enumerate(labels):
@@ -339,6 +340,16 @@ def _transition_scores(labels: Sequence[str]) -> np.ndarray:
                 if previous_label[1:] != label[1:]:
                     allowed[i, j] = -np.inf
     return allowed
+
+
+def most_likely_tags(
+    scores: Float[np.ndarray, "words labels"], labels: Sequence[str], is_iob2: bool
+) -> list[str]:
+    """Return the tags of the words of a sentence: the most likely ones, or the most likely IOB2 sequence."""
+    if not len(scores):
+        return []
+    path = best_path(scores, _transition_scores(tuple(labels))) if is_iob2 else scores.argmax(1).tolist()
+    return [labels[i] for i in path]
 
 
 def best_path(

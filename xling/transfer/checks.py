@@ -91,6 +91,23 @@ def check_random_control(checkpoint: Path) -> None:
         )
 
 
+def features_of(checkpoint: Path, setting: str) -> Path:
+    """Return the static encoder of the features of a pre-trained encoder, which a setting needs.
+
+    Raises:
+        UserError: the model has no features, or is fine-tuned.
+    """
+    content = model_folder.facts(checkpoint / model_folder.MODEL_FILE) if checkpoint.is_dir() else {}
+    shape = model_folder.shape_of(content)
+    if model_folder.has_head(checkpoint) or shape.decoder_layers or not shape.features:
+        raise UserError(
+            f"{setting} with {checkpoint}",
+            "an encoder that xling pretrain trained with model.features=",
+            f"leave {setting} out",
+        )
+    return Path(shape.features)
+
+
 def check_languages(checkpoint: str, *langs: str) -> None:
     """Raise UserError where a model has no decoder or was not trained on one of the languages; empty ones are none."""
     codes = [languages.get(lang).code for lang in langs if lang]

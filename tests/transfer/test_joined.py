@@ -1,0 +1,164 @@
+"""The system ``joined``: an encoder with ``model.features`` and its static encoder answer together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from static_helpers import Shape, by_hand, classified, labels_of, share_right, system, tagged, texts
+
+import xling
+from xling.core.errors import UserError
+from xling.core.settings import config
+from xling.eval.rows.suite import suites
+from xling.eval.run import unused
+from xling.eval.run.settings import EvalConfig
+from xling.eval.systems import FitConfig
+from xling.training.settings import PretrainConfig
+from xling.training.train import run as pretrain
+from xling.transfer.backend import STATIC_SHARE
+from xling.transfer.joined import _calibrate
+
+FIT = FitConfig(epochs=2, lr=1e-3)
+
+
+@pytest.fixture(scope="module")
+def static(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return by_hand(tmp_path_factory.mktemp("static") / "encoder")
+
+
+@pytest.fixture(scope="module")
+def taught(
+    static: Path, shards: Path, model: Path, tiny: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    out = tmp_path_factory.mktemp("joined") / "model"
+    words = [
+        *tiny,
+        f"data={shards}",
+        f"out={out}",
+        f"init={model}",
+        f"model.features={static}",
+        "train.updates=2",
+    ]
+    pretrain(
+        config.load(PretrainConfig, overrides=[*words, f"freeze_pieces={model}", "train.weight_decay=0"])
+    )
+    return out
+
+
+def cosines(vectors: np.ndarray) -> np.ndarray:
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(unit @ unit.T)
+
+
+def test_a_cosine_is_the_weighted_mean_of_those_of_both(taught: Path, static: Path) -> None:
+    rows, _ = texts("xz", 12, 1)
+    joined, alone, by_static = (
+        cosines(system(folder, name).embed(rows, "en", -1, "mean"))
+        for folder, name in ((taught, "joined"), (taught, "pretrained"), (static, "pretrained"))
+    )
+    assert np.abs(alone - by_static).max() > 0.1
+    np.testing.assert_allclose(joined, (1 - STATIC_SHARE) * alone + STATIC_SHARE * by_static, atol=1e-5)
+
+
+def softened(scores: torch.Tensor, temperature: float) -> torch.Tensor:
+    return (scores / temperature).log_softmax(-1)
+
+
+def test_the_class_is_that_of_the_largest_sum(taught: Path) -> None:
+    suite = Shape("s", "classify", ("low", "high"))
+    train, dev, other = classified("xz", 200, 1), classified("xz", 60, 3), classified("qw", 100, 2)
+    backend = system(taught, "joined")
+    heads = backend.fit(suite, train, dev, "en", FIT)
+    assert len(heads) == FIT.epochs
+    found = backend.predict(heads[-1], suite, other, "de")
+
+    logits = torch.tensor(
+        np.stack([scores[0] for ((_, scores),) in heads[-1].tuned.scores(other, lang="de")])
+    )
+    shares = torch.from_numpy(
+        system(Path(backend._static._ckpt)).probabilities(heads[-1].head, suite, other, "de")
+    )
+    of_encoder, of_static = heads[-1].temperatures
+    both = softened(logits, of_encoder) + softened(shares.log(), of_static)
+    assert found == [suite.labels[i] for i in both.argmax(1).tolist()]
+    # The words of the other language have the vectors of those of the training rows, but other pieces.
+    by_encoder = [suite.labels[i] for i in logits.argmax(1).tolist()]
+    assert share_right(found, labels_of(other)) > max(0.8, share_right(by_encoder, labels_of(other)))
+
+
+def test_tags_are_a_sequence_that_iob2_allows(taught: Path) -> None:
+    suite = Shape("s", "tag", ("X",), "IOB2")
+    train, dev, other = tagged("xz", 120, 1), tagged("xz", 40, 3), tagged("qw", 40, 2)
+    backend = system(taught, "joined")
+    heads = backend.fit(suite, train, dev, "en", FitConfig(epochs=20, lr=1e-3))
+    found = backend.predict(heads[-1], suite, other, "de")
+    assert [len(tags) for tags in found] == [len(row.label) for row in other]
+    assert not [
+        1
+        for tags in found
+        for before, tag in zip(["O", *tags], tags, strict=False)
+        if (before, tag) == ("O", "I-X")
+    ]
+    alone = heads[-1].tuned.predict(other, lang="de")
+    assert share_right([*map(tuple, found)], labels_of(other)) > 0.3 + share_right(alone, labels_of(other))
+    assert backend.average(heads).labels == heads[0].labels
+
+
+def test_the_temperature_that_makes_dev_labels_most_likely() -> None:
+    """Three of four rows are of the first class, which the scores give .75: sharpened by 4 they need 4."""
+    scores = np.log(np.array([[0.75, 0.25]] * 4))
+    targets = [[0], [0], [0], [1]]
+    loss, temperature = _calibrate(list((4 * scores)[:, None]), targets)
+    assert temperature == 4.0
+    assert loss == pytest.approx(-(3 * np.log(0.75) + np.log(0.25)) / 4)
+    assert _calibrate(list(scores[:, None]), targets)[1] == 1.0
+    assert (
+        _calibrate(list(scores[:, None]), [[0], [0], [0], [-1]])[1] == 0.5
+    )  # a label that no row of training has
+    assert _calibrate([], []) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "folder", "said"),
+    [
+        ("sib200", {}, "model", "model.features="),
+        ("sib200", {}, "static", "model.features="),
+        ("xquad", {}, "taught", "suites of classes, pairs, tags or nearest texts"),
+        ("xsid", {}, "taught", "suites of classes, pairs, tags or nearest texts"),
+        ("tatoeba", {"pooling": "cls"}, "taught", "layer=-1 pooling=mean"),
+        ("tatoeba", {"layer": 1}, "taught", "layer=-1 pooling=mean"),
+    ],
+)
+def test_what_it_cannot_answer_is_refused_before_a_training(
+    name: str, settings: dict[str, Any], folder: str, said: str, request: pytest.FixtureRequest
+) -> None:
+    checkpoint = request.getfixturevalue(folder)
+    cfg = EvalConfig((name,), Path("unused"), checkpoint=checkpoint, systems=("joined",), **settings)
+    with pytest.raises(UserError) as error:
+        unused.check(cfg, [suites()[name]])
+    assert said in str(error.value)
+
+
+def test_joined_vectors_from_python(taught: Path, static: Path) -> None:
+    rows, _ = texts("xz", 5, 2)
+    vectors = xling.load(taught).encode(rows, pooling="joined")
+    assert np.array_equal(vectors, system(taught, "joined").embed(rows, "en", -1, "mean"))
+    assert (
+        vectors.shape[1]
+        == xling.load(taught).encode(rows).shape[1] + xling.load(static).encode(rows).shape[1]
+    )
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-5)
+
+
+def test_joined_vectors_of_a_model_without_features_are_refused(model: Path) -> None:
+    with pytest.raises(UserError, match=r"model\.features="):
+        xling.load(model).encode(["the house"], pooling="joined")
+    cfg = EvalConfig(
+        ("tatoeba",), Path("unused"), checkpoint=model, systems=("pretrained",), pooling="joined"
+    )
+    with pytest.raises(UserError, match=r"model\.features="):
+        unused.check(cfg, [suites()["tatoeba"]])
