@@ -115,7 +115,7 @@ BACKENDS: Registry[Callable[[Any], Backend]] = Registry("system", plugin="system
 
 # Registered by name, so that a rerun without new predictions imports no model.
 BACKENDS.register_target("pretrained", "xling.transfer.backend:pretrained_system")
-BACKENDS.register_target("joined", "xling.transfer.joined:joined_system")
+BACKENDS.register_target("joined", "xling.transfer.backend:joined_system")
 BACKENDS.register_target("random", "xling.transfer.backend:random_control")
 BACKENDS.register_target("majority", "xling.eval.controls.majority_ngrams:majority")
 BACKENDS.register_target("ngram", "xling.eval.controls.majority_ngrams:ngram")

@@ -44,6 +44,7 @@ class FinetuneConfig(OwnFiles):
         alpha: several suites are drawn by their number of rows to this power; below 1 small ones come more often.
         select: which epoch is kept, by the dev rows of the source language; of several suites by the mean of their
             scores.
+        joined: an encoder with model.features answers together with a head over its static encoder.
         fit: settings of fine-tuning.
         log: where the curves are shown, see `xling.training.trackers`.
     """
@@ -56,6 +57,7 @@ class FinetuneConfig(OwnFiles):
     train_rows: int = 0
     alpha: float = ranged(1.0, NOT_NEGATIVE)
     select: Literal["source-dev", "last", "averaged"] = "source-dev"
+    joined: bool = False
     fit: FitConfig = field(default_factory=FitConfig)
     log: str = "none"
 
@@ -84,12 +86,12 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
     saves = SavedStates(cfg.out, run_key(settings, digests))
     with trackers.shown(cfg.log, cfg.out, settings) as show:
         losses = trackers.Losses(show)
-        system = trained_system(cfg.checkpoint, losses.tell, saves)
+        system = trained_system(cfg.checkpoint, losses.tell, saves, cfg.joined)
         title = f"{cfg.suite}, {system.name}, seed {cfg.fit.seed}"
         trains = [part.train for part in parts]
         models = (
-            [[head] for head in system.fit(chosen[0], trains[0], [], cfg.source, cfg.fit)]
-            if isinstance(system, StaticBackend)
+            [[head] for head in system.fit(chosen[0], trains[0], parts[0].dev, cfg.source, cfg.fit)]
+            if cfg.joined or isinstance(system, StaticBackend)
             else system.fit_jointly(chosen, trains, cfg.source, cfg.fit, cfg.alpha, title)
         )
         scores = [
@@ -193,7 +195,13 @@ def check(cfg: FinetuneConfig) -> None:
         refuse(cfg, "alpha", "several suites", f"for {cfg.suite}")
     if _is_static(cfg):
         refuse(cfg, "log", "an encoder with layers; this one is static", f"for {cfg.suite}")
-    for what, is_given in (("fit.switch", cfg.fit.switch), ("a static encoder", _is_static(cfg))):
+    if cfg.joined:
+        unused.check_joined(chosen, cfg.checkpoint, "joined=true")
+    for what, is_given in (
+        ("fit.switch", cfg.fit.switch),
+        ("a static encoder", _is_static(cfg)),
+        ("joined=true", cfg.joined),
+    ):
         if is_given and len(chosen) > 1:
             raise UserError(f"{what} with several suites, {cfg.suite}", "one suite", "name one suite")
     for path in cfg.fit.files():

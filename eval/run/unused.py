@@ -100,19 +100,16 @@ def _check_static(suites: Sequence[Suite]) -> None:
             )
 
 
-def _check_joined(cfg: EvalConfig, suites: Sequence[Suite], checkpoint: Path) -> None:
-    features_of(checkpoint, "systems=joined")
+def check_joined(suites: Sequence[Suite], checkpoint: Path, setting: str) -> None:
+    """Reject a model without features, and suites that it and its static encoder do not answer together."""
+    features_of(checkpoint, setting)
     for suite in suites:
         if suite.task not in JOINED_TASKS:
             raise UserError(
-                f"systems=joined on {suite.name}",
+                f"{setting} on {suite.name}",
                 "suites of classes, pairs, tags or nearest texts",
-                f"leave {suite.name} out, or evaluate it with systems=pretrained",
+                f"leave {suite.name} or {setting} out",
             )
-    if (cfg.layer, cfg.pooling) != (-1, "mean"):
-        raise UserError(
-            f"systems=joined with layer={cfg.layer} pooling={cfg.pooling}", "layer=-1 pooling=mean"
-        )
 
 
 def check(cfg: EvalConfig, suites: Sequence[Suite]) -> None:
@@ -129,7 +126,11 @@ def check(cfg: EvalConfig, suites: Sequence[Suite]) -> None:
         for folder in folders:
             features_of(folder, "pooling=joined")
     if "joined" in cfg.systems:
-        _check_joined(cfg, suites, folders[0])
+        check_joined(suites, folders[0], "systems=joined")
+        if (cfg.layer, cfg.pooling) != (-1, "mean"):
+            raise UserError(
+                f"systems=joined with layer={cfg.layer} pooling={cfg.pooling}", "layer=-1 pooling=mean"
+            )
     with_model = [system for system in cfg.systems if system not in WITHOUT_MODEL]
     is_deep = not folders or not all((folder / STATIC_FILE).is_file() for folder in folders)
     is_ready = folders and all(map(has_head, folders))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from static_helpers import Shape, by_hand, classified, labels_of, share_right, system, tagged, texts
 
 import xling
+from xling import cli
 from xling.core.errors import UserError
 from xling.core.settings import config
 from xling.eval.rows.suite import suites
@@ -19,7 +21,8 @@ from xling.eval.run.settings import EvalConfig
 from xling.eval.systems import FitConfig
 from xling.training.settings import PretrainConfig
 from xling.training.train import run as pretrain
-from xling.transfer.backend import STATIC_SHARE
+from xling.transfer import tune
+from xling.transfer.backend import STATIC_SHARE, EncoderBackend, load_tuned
 from xling.transfer.joined import _calibrate
 
 FIT = FitConfig(epochs=2, lr=1e-3)
@@ -80,7 +83,7 @@ def test_the_class_is_that_of_the_largest_sum(taught: Path) -> None:
         np.stack([scores[0] for ((_, scores),) in heads[-1].tuned.scores(other, lang="de")])
     )
     shares = torch.from_numpy(
-        system(Path(backend._static._ckpt)).probabilities(heads[-1].head, suite, other, "de")
+        system(Path(backend._static.ckpt)).probabilities(heads[-1].static.head, suite, other, "de")
     )
     of_encoder, of_static = heads[-1].temperatures
     both = softened(logits, of_encoder) + softened(shares.log(), of_static)
@@ -162,3 +165,60 @@ def test_joined_vectors_of_a_model_without_features_are_refused(model: Path) -> 
     )
     with pytest.raises(UserError, match=r"model\.features="):
         unused.check(cfg, [suites()["tatoeba"]])
+
+
+@pytest.fixture(scope="module")
+def labeller(taught: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("labeller") / "topics"
+    rows = [{"text": row.fields["text"], "label": row.label} for row in classified("xz", 200, 1)]
+    xling.load(taught).finetune(out, rows=rows, joined=True, fit={"epochs": 2, "lr": 1e-3})
+    return out
+
+
+def test_a_fine_tuned_model_keeps_both_heads(labeller: Path) -> None:
+    other = classified("qw", 100, 2)
+    found = xling.load(labeller).predict([row.fields["text"] for row in other], lang="de")
+    alone = tune.load_tuned(labeller)
+    assert share_right(found, labels_of(other)) > max(
+        0.8, share_right(alone.predict(other), labels_of(other))
+    )
+
+    suite = Shape("own", "classify", ("high", "low"))
+    evaluated = system(labeller)
+    (ready,) = evaluated.fit(suite, [], [], "en", FIT)
+    assert not evaluated.seeded and evaluated.predict(ready, suite, other, "de") == found
+    assert ready.temperatures != (1.0, 1.0)
+    assert evaluated.digest != EncoderBackend(labeller, "pretrained").digest
+
+
+def test_formats_that_would_lose_a_head_refuse_it(labeller: Path, taught: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for command in (
+        ["export", "hf", str(labeller), f"out={out}"],
+        ["swap", f"task={labeller}", f"embeddings={taught}", f"out={out}"],
+        ["quantize", str(labeller), f"out={out}"],
+    ):
+        assert cli.main(command) == 2, command
+        assert not out.exists(), command
+
+
+@pytest.mark.parametrize("broken", ["{}", '{"temperatures": [0, 1]}', '{"temperatures": [1]}', "[", None])
+def test_a_damaged_model_is_refused(labeller: Path, tmp_path: Path, broken: str | None) -> None:
+    copy = shutil.copytree(labeller, tmp_path / "copy")
+    if broken is None:
+        shutil.rmtree(copy / "static")
+    else:
+        (copy / "joined.json").write_text(broken)
+    with pytest.raises(UserError):
+        load_tuned(copy)
+
+
+def test_joined_true_is_refused_before_a_training(model: Path, taught: Path, tmp_path: Path) -> None:
+    file = tmp_path / "en.train.conll"
+    file.write_text("the\tO\nsea\tB-X\n\n" * 20)
+    words = ["finetune", f"tags={file}", "joined=true", f"out={tmp_path / 'out'}"]
+    assert cli.main([*words, f"checkpoint={model}"]) == 2
+    assert (
+        cli.main(["finetune", "sib200,xnli", f"checkpoint={taught}", "joined=true", f"out={tmp_path}/out"])
+        == 2
+    )

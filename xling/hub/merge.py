@@ -7,11 +7,13 @@ Marone et al. 2025 merge the decay phases of three language mixes by TIES.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from xling.array_types import Float
+from xling.array_types import Float, Shaped
+from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.hub import checks
 from xling.hub.settings import MergeConfig
@@ -33,7 +35,10 @@ def run(cfg: MergeConfig) -> manifest.Manifest:
         return published
     states = [model_weights.read_published(path / "model.pt", *model_weights.SHAPES) for path in sources]
     checks.check_alike(sources, states)
-    weights = [state["weights"] for state in states]
+    fixed = _equal_integers(sources, [state["weights"] for state in states])
+    weights = [
+        {name: weight for name, weight in state["weights"].items() if name not in fixed} for state in states
+    ]
     num_models = len(cfg.checkpoints)
     shares = torch.tensor(cfg.weights or [1.0] * num_models, dtype=torch.float64)
     shares = shares / shares.sum()
@@ -47,11 +52,29 @@ def run(cfg: MergeConfig) -> manifest.Manifest:
             ]
             merged[name] = sum(parts[1:], parts[0]).float()
     with manifest.publish(cfg.out, STAGE, cfg, sources) as publication:
-        torch.save(states[0] | {"weights": merged}, publication.path / "model.pt")
+        torch.save(states[0] | {"weights": merged | fixed}, publication.path / "model.pt")
         vocab.copy_vocabulary(cfg.checkpoints[0], publication.path)
         sentence.copy_head(cfg.checkpoints, publication.path)
         publication.counts |= {"langs": states[0]["langs"], "models": num_models, "method": cfg.method}
     return manifest.read(cfg.out)
+
+
+def _equal_integers(
+    sources: Sequence[Path], weights: Sequence[dict[str, Shaped[Tensor, " ..."]]]
+) -> dict[str, Shaped[Tensor, " ..."]]:
+    """Return what is no weight and has no mean: the spelling and the known words of ``model.features``.
+
+    Raises:
+        UserError: two models differ in it.
+    """
+    fixed = {name: weight for name, weight in weights[0].items() if not weight.is_floating_point()}
+    for source, other in zip(sources, weights, strict=True):
+        if not all(torch.equal(other[name], weight) for name, weight in fixed.items()):
+            raise UserError(
+                f"{sources[0]} and {source} differ in the static encoder or the known words of model.features=",
+                "models that were trained with the same",
+            )
+    return fixed
 
 
 def merge_ties(

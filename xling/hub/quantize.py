@@ -28,8 +28,8 @@ def run(cfg: QuantizeConfig) -> manifest.Manifest:
     """
     if published := manifest.up_to_date(cfg.out, STAGE, cfg, [cfg.checkpoint]):
         return published
+    check_no_static_head(cfg.checkpoint)
     if is_static_encoder(cfg.checkpoint):
-        check_no_static_head(cfg.checkpoint)
         with manifest.publish(cfg.out, STAGE, cfg, [cfg.checkpoint]) as publication:
             quantize_encoder(cfg.checkpoint, publication.path)
             sizes = [(folder / WEIGHTS_FILE).stat().st_size for folder in (cfg.checkpoint, publication.path)]
@@ -40,7 +40,12 @@ def run(cfg: QuantizeConfig) -> manifest.Manifest:
     state = model_weights.read_published(path, TASK, *model_weights.SHAPES)
     if INT8 in state:
         raise UserError(f"{cfg.checkpoint} is in 8 bits already", "a checkpoint in float32")
-    matrices = {name: round_to_int8(weight) for name, weight in state["weights"].items() if weight.dim() == 2}
+    matrices = {
+        name: round_to_int8(weight)
+        for name, weight in state["weights"].items()
+        if weight.dim() == 2
+        and weight.is_floating_point()  # not the spelling of the pieces of `model.features`
+    }
     state["weights"] = {name: weight for name, weight in state["weights"].items() if name not in matrices}
     with manifest.publish(cfg.out, STAGE, cfg, [cfg.checkpoint]) as publication:
         torch.save(state | {INT8: matrices}, publication.path / path.name)

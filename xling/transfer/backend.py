@@ -17,9 +17,10 @@ from xling.array_types import Float, Float32
 from xling.core.errors import UserError, unknown
 from xling.core.output import manifest
 from xling.core.output.command_result import tell
+from xling.core.registry import load
 from xling.data.packing import pack, sequence
 from xling.models.files import model_weights
-from xling.models.files.model_folder import TASK, TASK_FILE
+from xling.models.files.model_folder import JOINED_FILE, TASK, TASK_FILE
 from xling.models.generate.settings import Search
 from xling.models.network.blocks import sequence_lengths
 from xling.models.network.encoder import EncoderModel, working_dtype
@@ -36,12 +37,13 @@ from xling.transfer.projection import project_rows
 from xling.transfer.saved import SavedStates
 from xling.transfer.sentence import SentenceHead, read_head, read_settings
 from xling.transfer.settings import TuneConfig
-from xling.transfer.static_system import StaticBackend, TunedStatic
+from xling.transfer.static_system import StaticBackend
 from xling.transfer.task import TASKS, Task, TaskShape, check_tuned_for
 from xling.transfer.tasks.tag import Tag
 
 POOLINGS = ("mean", "cls", "max", JOINED := "joined")
 BATCH_TOKENS = 8192
+JOINED_MODULE = "xling.transfer.joined"
 STATIC_SHARE = 0.7
 """Share of the static encoder in a cosine, chosen on 500 texts of PUD in nine languages (docs/results.d/evening.md)."""
 OWN_VECTORS = -1, "mean"
@@ -360,16 +362,21 @@ def _task_of(suite: TaskShape) -> Task:
 
 
 def trained_system(
-    checkpoint: Path, on_update: tune.OnUpdate, saved_states: SavedStates
-) -> EncoderBackend | StaticBackend:
+    checkpoint: Path, on_update: tune.OnUpdate, saved_states: SavedStates, joined: bool = False
+) -> Any:
     """Return the system that `xling finetune` trains."""
     if is_static_encoder(checkpoint):
         return StaticBackend(checkpoint, "pretrained", trains_on=True)
-    return EncoderBackend(checkpoint, "pretrained", False, None, "fp32", False, on_update, saved_states, True)
+    encoder = EncoderBackend(
+        checkpoint, "pretrained", False, None, "fp32", False, on_update, saved_states, True
+    )
+    return _join(encoder, "joined=true") if joined else encoder
 
 
-def load_tuned(checkpoint: Path, head: str = "") -> tune.TunedModel | TunedStatic:
+def load_tuned(checkpoint: Path, head: str = "") -> Any:
     """Return a model of `xling finetune`, which labels texts; errors as those of `tune.load_tuned`."""
+    if (checkpoint / JOINED_FILE).is_file():
+        return load(f"{JOINED_MODULE}:ready_system")(checkpoint, "tuned").tuned()
     return (
         StaticBackend(checkpoint, "tuned").tuned()
         if is_static_encoder(checkpoint)
@@ -377,9 +384,22 @@ def load_tuned(checkpoint: Path, head: str = "") -> tune.TunedModel | TunedStati
     )
 
 
-def pretrained_system(cfg: Any) -> EncoderBackend | StaticBackend:
+def pretrained_system(cfg: Any) -> Any:
     """Create the system ``pretrained`` of an evaluation."""
+    if cfg.checkpoint and (Path(cfg.checkpoint) / JOINED_FILE).is_file():
+        return load(f"{JOINED_MODULE}:ready_system")(Path(cfg.checkpoint), "pretrained")
     return _backend(cfg, "pretrained", random_init=False)
+
+
+def joined_system(cfg: Any) -> Any:
+    """Create the system ``joined`` of an evaluation; errors are those of `features_of`."""
+    return _join(_backend(cfg, JOINED, random_init=False), "systems=joined")
+
+
+def _join(encoder: Any, setting: str) -> Any:
+    """Return an encoder with ``model.features`` and the static encoder of its features as one system."""
+    static = StaticBackend(features_of(encoder.ckpt, setting), encoder.name)
+    return load(f"{JOINED_MODULE}:JoinedBackend")(encoder, static)
 
 
 def random_control(cfg: Any) -> EncoderBackend | StaticBackend:

@@ -67,6 +67,11 @@ def check_swap(cfg: SwapConfig) -> None:
             "embeddings=DIR, adapters=DIR or both",
         )
     model_folder.check_model(Path(cfg.task), model_folder.TASK)
+    if (Path(cfg.task) / model_folder.JOINED_FILE).is_file():
+        raise UserError(
+            f"{cfg.task} answers by a head over its static encoder too, which would be lost",
+            "a model that was fine-tuned without joined=true",
+        )
     for source in sources:
         model_folder.check_model(source, *model_folder.OURS, model_folder.FOREIGN)
 

@@ -83,7 +83,7 @@ class StaticBackend:
         self.digest = manifest.digest(ckpt)
         if random_init:
             check_random_control(ckpt)
-        self._ckpt, self._random_init = ckpt, random_init
+        self.ckpt, self._random_init = ckpt, random_init
         self._encoder: StaticEncoder | None = None
         self._pair_features: dict[int, Tensor] = {}
         self._log_votes: dict[int, Tensor] = {}
@@ -94,7 +94,7 @@ class StaticBackend:
     def encoder(self) -> StaticEncoder:
         """The encoder, loaded on first use."""
         if self._encoder is None:
-            self._encoder = encoder_files.load_encoder(self._ckpt, self._random_init)
+            self._encoder = encoder_files.load_encoder(self.ckpt, self._random_init)
         return self._encoder
 
     def fit(
@@ -110,7 +110,7 @@ class StaticBackend:
         head = _head_for(self, suite)
         if not self.seeded:
             tuned = self.tuned()
-            check_tuned_for(self._ckpt, tuned.task, tuned.labels, suite)
+            check_tuned_for(self.ckpt, tuned.task, tuned.labels, suite)
             return [tuned.head]
         if not train:
             raise UserError(f"{suite.name}: no training rows", fix="check the training split")
@@ -129,11 +129,11 @@ class StaticBackend:
     ) -> None:
         """Write the only head, fitted on the rows of a suite, and a copy of the encoder, for `tuned`."""
         labels = TASKS[suite.task].closed_labels(suite, train)
-        save_task(out, self._ckpt, suite.task, labels, heads[suite.name])
+        save_task(out, self.ckpt, suite.task, labels, heads[suite.name])
 
     def tuned(self) -> TunedStatic:
         """Return the head that `save` has written; errors are those of `read_task`."""
-        return TunedStatic(self, *read_task(self._ckpt, self.encoder))
+        return TunedStatic(self, *read_task(self.ckpt, self.encoder))
 
     def cached_pair_features(self, rows: Sequence[LabelledRow]) -> Float32[Tensor, "pairs features"]:
         """Return the features of pairs of one language, computed once for all seeds."""
@@ -384,6 +384,16 @@ class TunedStatic:
                 f"{MIN_ROWS_TO_RESCALE} or more of one language at once, since it compares them"
             )
         return HEADS[self.task](self.backend).predict(self.head, rows)
+
+    def log_probabilities(self, rows: Sequence[LabelledRow]) -> list[Float32[np.ndarray, "outputs labels"]]:
+        """Return the log-probabilities of the labels of each text or pair, (1, labels), or of each word."""
+        if self.task == Tag.name:
+            return list(self.head.log_probabilities([row.fields["tokens"] for row in rows]))
+        if self.task == Pair.name:
+            shares = self.head.probabilities(self.backend.cached_pair_features(rows))
+        else:
+            shares = self.backend.class_probabilities(self.head, [row.fields["text"] for row in rows])
+        return [row[None] for row in shares.log().numpy()]
 
 
 def _distinct_texts(

@@ -31,6 +31,8 @@ KINDS = {
 INT8 = "int8"
 """Key of the matrices that `xling quantize` writes, as values and scales of rows."""
 MODEL_FILE, TASK_FILE = inputs.MODEL_FILES
+JOINED_FILE = "joined.json"
+"""Of a model that `xling finetune joined=true` has made: there is a fine-tuned static encoder beside it."""
 SENTENCE_FILE = "sentence.pt"
 """File beside a model that says how it makes sentence vectors, see `xling.transfer.sentence`."""
 TAG_MARKS = "tag_marks"
