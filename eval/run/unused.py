@@ -112,6 +112,18 @@ def check_joined(suites: Sequence[Suite], checkpoint: Path, setting: str) -> Non
             )
 
 
+def _check_joined(cfg: EvalConfig, suites: Sequence[Suite], folders: Sequence[Path]) -> None:
+    if cfg.pooling == "joined":
+        for folder in folders:
+            features_of(folder, "pooling=joined")
+    if "joined" in cfg.systems:
+        check_joined(suites, folders[0], "systems=joined")
+        if (cfg.layer, cfg.pooling) != (-1, "mean"):
+            raise UserError(
+                f"systems=joined with layer={cfg.layer} pooling={cfg.pooling}", "layer=-1 pooling=mean"
+            )
+
+
 def check(cfg: EvalConfig, suites: Sequence[Suite]) -> None:
     """Reject settings of ``xling eval`` that no suite, system or model of it reads.
 
@@ -122,15 +134,7 @@ def check(cfg: EvalConfig, suites: Sequence[Suite]) -> None:
     tuned = [suite for suite in suites if suite.task and suite.shape.is_tuned]
     from_vectors = [suite for suite in suites if not suite.task]
     folders = [Path(each) for each in _folders(cfg)]
-    if cfg.pooling == "joined":
-        for folder in folders:
-            features_of(folder, "pooling=joined")
-    if "joined" in cfg.systems:
-        check_joined(suites, folders[0], "systems=joined")
-        if (cfg.layer, cfg.pooling) != (-1, "mean"):
-            raise UserError(
-                f"systems=joined with layer={cfg.layer} pooling={cfg.pooling}", "layer=-1 pooling=mean"
-            )
+    _check_joined(cfg, suites, folders)
     with_model = [system for system in cfg.systems if system not in WITHOUT_MODEL]
     is_deep = not folders or not all((folder / STATIC_FILE).is_file() for folder in folders)
     is_ready = folders and all(map(has_head, folders))

@@ -2,7 +2,7 @@
 
 For classes and tags both are fitted on the same rows, and what is most likely by the sum of their log-probabilities is
 the answer. The log-probabilities of each are divided by a temperature first, which its dev rows choose: a head over a
-Transformer is surer of itself than it is right, one over a static encoder is less sure. Sentence vectors are those of
+Transformer is surer of itself than one over a static encoder. Sentence vectors are those of
 both side by side, see `EncoderBackend.embed`.
 
 Source: temperatures: Guo et al. 2017, On calibration of modern neural networks.
