@@ -222,3 +222,11 @@ def test_joined_true_is_refused_before_a_training(model: Path, taught: Path, tmp
         cli.main(["finetune", "sib200,xnli", f"checkpoint={taught}", "joined=true", f"out={tmp_path}/out"])
         == 2
     )
+
+
+def test_words_are_matched_by_the_static_encoder(taught: Path, static: Path) -> None:
+    (src, _), (tgt, _) = texts("xz", 6, 1), texts("qw", 6, 1)
+    candidates = np.tile(np.arange(6), (6, 1))
+    found = system(taught, "joined").matched(src, tgt, candidates)
+    assert np.array_equal(found, system(static).matched(src, tgt, candidates))
+    assert (found.argmax(1) == np.arange(6)).all()

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from xling.array_types import Float, Float32
+from xling.array_types import Float, Float32, Int64
 from xling.core.errors import UserError
 from xling.models.files.model_folder import JOINED_FILE
 from xling.static.head_files import save_task
@@ -131,6 +131,12 @@ class JoinedBackend:
     ) -> Float32[np.ndarray, "texts dim"]:
         """Compute sentence vectors of both side by side, float32 (num_texts, dim); of a fine-tuned model its body's."""
         return self._encoder.embed(texts, lang, layer, JOINED if self.seeded else pooling)
+
+    def matched(
+        self, src: Sequence[str], tgt: Sequence[str], candidates: Int64[np.ndarray, "src depth"]
+    ) -> Float32[np.ndarray, "src depth"]:
+        """Return how well the words of texts match, by the static encoder; see `StaticBackend.matched`."""
+        return self._static.matched(src, tgt, candidates)
 
     def save(self, heads: Mapping[str, TunedJoined], suite: Any, train: Any, out: Path) -> None:
         """Write the only pair of heads and copies of both encoders, for `tuned`."""
