@@ -81,7 +81,7 @@ def check_export_hf(cfg: ExportConfig) -> None:
 
 def check_no_static_head(checkpoint: Path) -> None:
     """Raise UserError for a fine-tuned static encoder, also one beside a Transformer: its head would be lost."""
-    if (checkpoint / model_folder.JOINED_FILE).is_file():
+    if model_folder.is_joined(checkpoint):
         raise UserError(
             f"{checkpoint} answers by a head over its static encoder too, which would be lost",
             "a model that was fine-tuned without joined=true",

@@ -20,7 +20,7 @@ from xling.core.output.command_result import tell
 from xling.core.registry import load
 from xling.data.packing import pack, sequence
 from xling.models.files import model_weights
-from xling.models.files.model_folder import JOINED_FILE, TASK, TASK_FILE
+from xling.models.files.model_folder import TASK, TASK_FILE, is_joined
 from xling.models.generate.settings import Search
 from xling.models.network.blocks import sequence_lengths
 from xling.models.network.encoder import EncoderModel, working_dtype
@@ -375,7 +375,7 @@ def trained_system(
 
 def load_tuned(checkpoint: Path, head: str = "") -> Any:
     """Return a model of `xling finetune`, which labels texts; errors as those of `tune.load_tuned`."""
-    if (checkpoint / JOINED_FILE).is_file():
+    if is_joined(checkpoint):
         return load(f"{JOINED_MODULE}:ready_system")(checkpoint, "tuned").tuned()
     return (
         StaticBackend(checkpoint, "tuned").tuned()
@@ -386,7 +386,7 @@ def load_tuned(checkpoint: Path, head: str = "") -> Any:
 
 def pretrained_system(cfg: Any) -> Any:
     """Create the system ``pretrained`` of an evaluation."""
-    if cfg.checkpoint and (Path(cfg.checkpoint) / JOINED_FILE).is_file():
+    if cfg.checkpoint and is_joined(Path(cfg.checkpoint)):
         return load(f"{JOINED_MODULE}:ready_system")(Path(cfg.checkpoint), "pretrained")
     return _backend(cfg, "pretrained", random_init=False)
 

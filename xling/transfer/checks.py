@@ -67,7 +67,7 @@ def check_swap(cfg: SwapConfig) -> None:
             "embeddings=DIR, adapters=DIR or both",
         )
     model_folder.check_model(Path(cfg.task), model_folder.TASK)
-    if (Path(cfg.task) / model_folder.JOINED_FILE).is_file():
+    if model_folder.is_joined(Path(cfg.task)):
         raise UserError(
             f"{cfg.task} answers by a head over its static encoder too, which would be lost",
             "a model that was fine-tuned without joined=true",

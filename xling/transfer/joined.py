@@ -1,17 +1,15 @@
 """System ``joined``: an encoder with ``model.features`` and the static encoder of its features answer together.
 
 For classes and tags both are fitted on the same rows, and what is most likely by the sum of their log-probabilities is
-the answer. The log-probabilities of each are divided by a temperature first, which its dev rows choose: a head over a
-Transformer is surer of itself than one over a static encoder. Sentence vectors are those of
-both side by side, see `EncoderBackend.embed`.
-
-Source: temperatures: Guo et al. 2017, On calibration of modern neural networks.
+the answer. First those of the Transformer are softened by a temperature until it is no surer than the static encoder on
+average over the rows that they answer: it is far surer without being more often right in other
+languages, and rows of the source language cannot show it. Sentence vectors are those of both side by side, see
+`EncoderBackend.embed`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +19,7 @@ import numpy as np
 
 from xling.array_types import Float, Float32, Int64
 from xling.core.errors import UserError
-from xling.models.files.model_folder import JOINED_FILE
+from xling.models.files.model_folder import JOINED_FOLDER
 from xling.static.head_files import save_task
 from xling.static.tagger import most_likely_tags
 from xling.transfer import tune
@@ -32,26 +30,21 @@ from xling.transfer.task import TASKS, TaskShape, check_tuned_for
 from xling.transfer.tasks.pair import Pair
 from xling.transfer.tasks.tag import Tag
 
-STATIC_FOLDER = "static"
-"""Folder of the fine-tuned static encoder in that of the fine-tuned model."""
-TEMPERATURES = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)
+TEMPERATURES = 1.0, 1e3
+STEPS = 40
+"""Bounds of a temperature, and number of halvings of the interval between them."""
 STATIC_PAIR_EPOCHS = 10
 """Least passes of the small network for pairs on static vectors, as in `xling run hour`; a Transformer needs 2 or 3."""
 
 
 @dataclass(frozen=True)
 class TunedJoined:
-    """A fine-tuned model and a fitted head over a static encoder, with the interface of `tune.TunedModel`.
-
-    Attributes:
-        temperatures: of the model and of the head.
-    """
+    """A fine-tuned model and a fitted head over a static encoder, with the interface of `tune.TunedModel`."""
 
     ROWS_AT_ONCE: ClassVar[int] = TunedStatic.ROWS_AT_ONCE
 
     tuned: tune.TunedModel
     static: TunedStatic
-    temperatures: tuple[float, float]
 
     @property
     def task(self) -> str:
@@ -65,14 +58,12 @@ class TunedJoined:
 
     def predict(self, rows: Sequence[LabelledRow], lang: str = "") -> list[Any]:
         """Return one answer per row, in the form of its label; the rows are of one language, best all of them."""
-        of_model, of_static = self.temperatures
         is_iob2 = self.task == Tag.name and self.static.head.is_iob2
+        by_static = self.static.log_probabilities(rows)
+        by_model = no_surer_than(by_static, _scores_of_model(self.tuned, rows, lang))
         answers: list[Any] = []
-        for first, second in zip(
-            _scores_of_model(self.tuned, rows, lang), self.static.log_probabilities(rows), strict=True
-        ):
-            both = _soften(first, of_model) + _soften(second, of_static)
-            labels = most_likely_tags(both, self.labels, is_iob2)
+        for first, second in zip(by_model, by_static, strict=True):
+            labels = most_likely_tags(first + second, self.labels, is_iob2)
             answers.append(labels if self.task == Tag.name else labels[0])
         return answers
 
@@ -81,7 +72,7 @@ class JoinedBackend:
     """The two encoders as one system; see the module.
 
     Args:
-        encoder: an encoder with ``model.features``, or a fine-tuned one with `JOINED_FILE` beside it.
+        encoder: an encoder with ``model.features``, or a fine-tuned one.
         static: the static encoder of its features, fine-tuned as the encoder is.
         name: name in tables.
     """
@@ -95,7 +86,7 @@ class JoinedBackend:
     ) -> list[TunedJoined]:
         """Fine-tune the one and fit the other; return a pair of heads for each epoch.
 
-        Of several heads of the static encoder the one is taken that finds the dev rows most likely.
+        Of several heads of the static encoder the one is taken that has most dev rows right.
         """
         if not self.seeded:
             own = self.tuned()
@@ -107,17 +98,12 @@ class JoinedBackend:
             TunedStatic(self._static, suite.task, labels, head)
             for head in self._static.fit(suite, train, dev, lang, replace(cfg, epochs=epochs))
         ]
-        targets = _targets(suite, dev, labels)
-        fits = [_calibrate(head.log_probabilities(dev), targets) for head in heads]
-        best = min(range(len(heads)), key=lambda i: fits[i][0])
-        joined = []
-        for tuned in self._encoder.fit(suite, train, dev, lang, cfg):
-            _, temperature = _calibrate(_scores_of_model(tuned, dev, lang), targets)
-            joined.append(TunedJoined(tuned, heads[best], (temperature, fits[best][1])))
-        return joined
+        right = [_share_right(head, dev) for head in heads] if len(heads) > 1 else [0.0]
+        best = heads[right.index(max(right))]
+        return [TunedJoined(tuned, best) for tuned in self._encoder.fit(suite, train, dev, lang, cfg)]
 
     def average(self, checkpoints: Sequence[TunedJoined]) -> TunedJoined:
-        """Average the weights of fine-tuned models; the other head and the temperatures are those of the last."""
+        """Average the weights of fine-tuned models; the other head is the same in all."""
         return replace(checkpoints[-1], tuned=tune.average_models([each.tuned for each in checkpoints]))
 
     def predict(
@@ -142,10 +128,8 @@ class JoinedBackend:
         """Write the only pair of heads and copies of both encoders, for `tuned`."""
         ((name, joined),) = heads.items()
         self._encoder.save({name: joined.tuned}, suite, train, out)
-        (out / STATIC_FOLDER).mkdir()
-        save_task(out / STATIC_FOLDER, self._static.ckpt, joined.task, joined.labels, joined.static.head)
-        facts = {"temperatures": joined.temperatures}
-        (out / JOINED_FILE).write_text(f"{json.dumps(facts)}\n", encoding="utf-8")
+        (out / JOINED_FOLDER).mkdir()
+        save_task(out / JOINED_FOLDER, self._static.ckpt, joined.task, joined.labels, joined.static.head)
 
     def tuned(self) -> TunedJoined:
         """Return what `save` has written.
@@ -153,53 +137,58 @@ class JoinedBackend:
         Raises:
             UserError: a file is missing or damaged, or they are of different models.
         """
-        folder = self._encoder.ckpt
-        tuned, static = tune.load_tuned(folder), self._static.tuned()
-        try:
-            first, second = json.loads((folder / JOINED_FILE).read_text(encoding="utf-8"))["temperatures"]
-            if not (first > 0 and second > 0 and (tuned.task, tuned.labels) == (static.task, static.labels)):
-                raise ValueError("its two models are not of one fine-tuning")
-        except (OSError, ValueError, LookupError, TypeError) as error:
+        tuned, static = tune.load_tuned(self._encoder.ckpt), self._static.tuned()
+        if (tuned.task, tuned.labels) != (static.task, static.labels):
             raise UserError(
-                f"{folder / JOINED_FILE}: {type(error).__name__} {error}",
+                f"{self._encoder.ckpt}: its two models are not of one fine-tuning",
                 "an output of xling finetune joined=true",
                 "copy it again, or run xling finetune again",
-            ) from None
-        return TunedJoined(tuned, static, (first, second))
+            )
+        return TunedJoined(tuned, static)
 
 
 def ready_system(checkpoint: Path, name: str) -> JoinedBackend:
-    """Return the system of a fine-tuned folder with `JOINED_FILE`."""
+    """Return the system of a folder of `xling finetune joined=true`."""
     return JoinedBackend(
-        EncoderBackend(checkpoint, name), StaticBackend(checkpoint / STATIC_FOLDER, name), name
+        EncoderBackend(checkpoint, name), StaticBackend(checkpoint / JOINED_FOLDER, name), name
     )
 
 
 def _scores_of_model(
     tuned: tune.TunedModel, rows: Sequence[LabelledRow], lang: str
-) -> list[Float[np.ndarray, "outputs labels"]]:
+) -> list[Float[np.ndarray, "_ labels"]]:
     logits = [np.concatenate([scores for _, scores in windows]) for windows in tuned.scores(rows, lang=lang)]
     return [_soften(each, 1.0) for each in logits]
 
 
-def _targets(suite: TaskShape, rows: Sequence[LabelledRow], labels: Sequence[str]) -> list[list[int]]:
-    """Return the indices of the right labels of each row, -1 for one that is not among ``labels``."""
-    index_of = {label: i for i, label in enumerate(labels)}
-    of_rows = [row.label if suite.task == Tag.name else [row.label] for row in rows]
-    return [[index_of.get(label, -1) for label in row] for row in of_rows]
+def _share_right(head: TunedStatic, rows: Sequence[LabelledRow]) -> float:
+    answers = zip(head.predict(rows), rows, strict=True) if rows else ()
+    right = [list(found) == list(row.label) for found, row in answers]
+    return sum(right) / max(1, len(right))
 
 
-def _calibrate(
-    scores: Sequence[Float[np.ndarray, "outputs labels"]], targets: Sequence[Sequence[int]]
-) -> tuple[float, float]:
-    """Return the mean loss of the targets at the best temperature, and that temperature; 0 and 1 without targets."""
-    right = np.array([index for row in targets for index in row], dtype=np.int64)
-    if not (right >= 0).any():
-        return 0.0, 1.0
-    whole, right = np.concatenate(scores)[right >= 0], right[right >= 0]
-    losses = [-_soften(whole, each)[np.arange(len(right)), right].mean() for each in TEMPERATURES]
-    best = int(np.argmin(losses))
-    return float(losses[best]), TEMPERATURES[best]
+def no_surer_than(
+    others: Sequence[Float[np.ndarray, "_ labels"]], scores: Sequence[Float[np.ndarray, "_ labels"]]
+) -> list[Float[np.ndarray, "_ labels"]]:
+    """Return log-probabilities, divided by the temperature from 1 on that gives them at least the entropy of others.
+
+    Args:
+        others: log-probabilities of another model for the same rows.
+        scores: for each row (outputs, labels).
+    """
+    target, (low, high) = _entropy(others, 1.0), TEMPERATURES
+    for _ in range(STEPS):
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if _entropy(scores, middle) < target else (low, middle)
+    return [_soften(row, low) for row in scores]
+
+
+def _entropy(scores: Sequence[Float[np.ndarray, "_ labels"]], temperature: float) -> float:
+    """Return the mean entropy of the answers, in nats; 0 without answers."""
+    if not sum(map(len, scores)):
+        return 0.0
+    softened = _soften(np.concatenate(scores), temperature)
+    return float(-(np.exp(softened) * softened).sum(1).mean())
 
 
 def _soften(

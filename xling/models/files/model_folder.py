@@ -31,8 +31,8 @@ KINDS = {
 INT8 = "int8"
 """Key of the matrices that `xling quantize` writes, as values and scales of rows."""
 MODEL_FILE, TASK_FILE = inputs.MODEL_FILES
-JOINED_FILE = "joined.json"
-"""Of a model that `xling finetune joined=true` has made: there is a fine-tuned static encoder beside it."""
+JOINED_FOLDER = "static"
+"""Fine-tuned static encoder in a folder of `xling finetune joined=true`."""
 SENTENCE_FILE = "sentence.pt"
 """File beside a model that says how it makes sentence vectors, see `xling.transfer.sentence`."""
 TAG_MARKS = "tag_marks"
@@ -130,6 +130,11 @@ def is_fine_tuned(directory: Path) -> bool:
 def has_head(directory: Path) -> bool:
     """Return whether a directory holds a fine-tuned model, deep or static."""
     return any((directory / name).is_file() for name in (TASK_FILE, inputs.STATIC_TASK_FILE))
+
+
+def is_joined(directory: Path) -> bool:
+    """Return whether a fine-tuned model answers together with a head over a static encoder."""
+    return (directory / JOINED_FOLDER / inputs.STATIC_TASK_FILE).is_file()
 
 
 def check_body(directory: Path, *kinds: str) -> dict[str, Any]:
