@@ -162,9 +162,11 @@ class EncoderBackend:
         added = project_rows(tagger, links, len(task.rows), lang, settings.seed)
         return task._replace(rows=[*task.rows, *added])
 
-    def save(self, heads: Mapping[str, tune.TunedModel], suite: Any, train: Any, out: Path) -> None:
+    def save(
+        self, heads: Mapping[str, tune.TunedModel], suite: Any, train: Any, out: Path, joined: bool = False
+    ) -> None:
         """Write fine-tuned models over one encoder, by suite, for `load_tuned`."""
-        tune.save_heads(heads, out, self.ckpt, list(next(iter(heads.values())).langs))
+        tune.save_heads(heads, out, self.ckpt, list(next(iter(heads.values())).langs), joined)
 
     def _head_of(self, suite: TaskShape, closed_labels: Sequence[str]) -> str:
         """Return the head of a suite: that of its name, or the only one of its task and labels; "" if there is one.

@@ -1,8 +1,8 @@
 """System ``joined``: an encoder with ``model.features`` and the static encoder of its features answer together.
 
 For classes and tags both are fitted on the same rows, and what is most likely by the sum of their log-probabilities is
-the answer. First those of the Transformer are softened by a temperature until it is no surer than the static encoder on
-average over the rows that they answer: it is far surer without being more often right in other
+the answer. First those of the Transformer are softened by a temperature until it is not surer than the static encoder
+on average over the rows that they answer: it is far surer without being more often right in other
 languages, and rows of the source language cannot show it. Sentence vectors are those of both side by side, see
 `EncoderBackend.embed`.
 """
@@ -127,7 +127,7 @@ class JoinedBackend:
     def save(self, heads: Mapping[str, TunedJoined], suite: Any, train: Any, out: Path) -> None:
         """Write the only pair of heads and copies of both encoders, for `tuned`."""
         ((name, joined),) = heads.items()
-        self._encoder.save({name: joined.tuned}, suite, train, out)
+        self._encoder.save({name: joined.tuned}, suite, train, out, joined=True)
         (out / JOINED_FOLDER).mkdir()
         save_task(out / JOINED_FOLDER, self._static.ckpt, joined.task, joined.labels, joined.static.head)
 
@@ -163,7 +163,7 @@ def _scores_of_model(
 
 def _share_right(head: TunedStatic, rows: Sequence[LabelledRow]) -> float:
     answers = zip(head.predict(rows), rows, strict=True) if rows else ()
-    right = [list(found) == list(row.label) for found, row in answers]
+    right = [list(answer) == list(row.label) for answer, row in answers]
     return sum(right) / max(1, len(right))
 
 

@@ -348,13 +348,21 @@ def save_tuned(tuned: TunedModel, directory: Path, ckpt: Path, langs: list[str])
     save_heads({"": tuned}, directory, ckpt, langs)
 
 
-def save_heads(heads: Mapping[str, TunedModel], directory: Path, ckpt: Path, langs: list[str]) -> None:
-    """Write models over one encoder by name, as `save_tuned`; one alone has no name in the file."""
+def save_heads(
+    heads: Mapping[str, TunedModel], directory: Path, ckpt: Path, langs: list[str], joined: bool = False
+) -> None:
+    """Write models over one encoder by name, as `save_tuned`; one alone has no name in the file.
+
+    Args:
+        joined: the model answers together with a head over a static encoder, in `model_folder.JOINED_FOLDER`.
+    """
     if ckpt != directory:
         vocab.copy_vocabulary(ckpt, directory)
     first = next(iter(heads.values()))
     encoder: Any = first.model.encoder
     properties = {"shape": model_weights.shape_of(encoder.cfg), "langs": langs, "lang": first.lang}
+    if joined:
+        properties[model_folder.JOINED] = True
     if isinstance(encoder, TransformersEncoder):
         properties[SETTINGS_KEY] = encoder.settings
     weights = first.model.state_dict()

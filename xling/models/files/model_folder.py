@@ -31,8 +31,8 @@ KINDS = {
 INT8 = "int8"
 """Key of the matrices that `xling quantize` writes, as values and scales of rows."""
 MODEL_FILE, TASK_FILE = inputs.MODEL_FILES
-JOINED_FOLDER = "static"
-"""Fine-tuned static encoder in a folder of `xling finetune joined=true`."""
+JOINED, JOINED_FOLDER = "joined", "static"
+"""Mark in a model of `xling finetune joined=true`, and folder of the fine-tuned static encoder beside it."""
 SENTENCE_FILE = "sentence.pt"
 """File beside a model that says how it makes sentence vectors, see `xling.transfer.sentence`."""
 TAG_MARKS = "tag_marks"
@@ -134,7 +134,7 @@ def has_head(directory: Path) -> bool:
 
 def is_joined(directory: Path) -> bool:
     """Return whether a fine-tuned model answers together with a head over a static encoder."""
-    return (directory / JOINED_FOLDER / inputs.STATIC_TASK_FILE).is_file()
+    return bool(facts(directory / TASK_FILE).get(JOINED))
 
 
 def check_body(directory: Path, *kinds: str) -> dict[str, Any]:
