@@ -142,14 +142,14 @@ def resolved(
         for code, patterns in _by_language(getattr(own, each)).items():
             for path in _expanded(patterns, each):
                 lang = code_of_side(code) if code else ""
-                files_of_rows.setdefault((lang or _language_of(path, has_sides, source), each), []).append(
-                    path
-                )
+                lang = lang or _language_of(path, has_sides, source, each)
+                files_of_rows.setdefault((lang, each), []).append(path)
                 placed.add(path.resolve())
     for path in _expanded(getattr(own, kind_setting), kind_setting):
         if path.resolve() not in placed:
-            key = _language_of(path, has_sides, source), _split_of(path, split)
-            files_of_rows.setdefault(key, []).append(path)
+            its_split = _split_of(path, split)
+            lang = _language_of(path, has_sides, source, its_split)
+            files_of_rows.setdefault((lang, its_split), []).append(path)
     if has_sides:
         files_of_rows = _joined_sides(files_of_rows)
     return {key: tuple(dict.fromkeys(paths)) for key, paths in files_of_rows.items()}
@@ -219,7 +219,7 @@ def _split_of(path: Path, default: str) -> str:
     return words[-1] if words else default
 
 
-def _language_of(path: Path, has_sides: bool, source: str) -> str:
+def _language_of(path: Path, has_sides: bool, source: str, split: str) -> str:
     """Return the language or the pair that a name tells, else the source.
 
     A code counts as a part between dots, at its end, or beside a word for a split: ``my_topics.tsv`` is not in Burmese.
@@ -251,7 +251,9 @@ def _language_of(path: Path, has_sides: bool, source: str) -> str:
         )
     if not langs and not has_sides:
         name = languages.get(source).name if is_language(source) else source
-        tell_once(f"{path}: no language in its name, so it is read as {name}: test.LANG=FILE tells another")
+        tell_once(
+            f"{path}: no language in its name, so it is read as {name}: {split}.LANG=FILE tells another"
+        )
     return langs[0] if langs else source
 
 
