@@ -108,10 +108,9 @@ def rows(data: Path, codes: Sequence[str], output: Path | None = None) -> Iterat
             if (other := aligned.setdefault(stem, {}).setdefault(lang.code, path)) != path:
                 raise UserError(f"{other} and {path} are both {lang.name}", "one file", "rename one of them")
         elif (kind := format_of(path).removeprefix(".")) in PAIR_SOURCES:
-            tell(
-                f"corpus nway: {path} is not read; xling corpus parallel pair={langs[0].code}-{langs[1].code} "
-                f"source={quote(f'{kind}:{path}')} out=PAIRS reads such files, then data=PAIRS"
-            )
+            pair, source = f"{langs[0].code}-{langs[1].code}", quote(f"{kind}:{path}")
+            reader = f"xling corpus parallel pair={pair} source={source} out=PAIRS"
+            tell(f"corpus nway: {path} is not read; {reader} reads such files, then data=PAIRS")
     for by_lang in aligned.values():
         if len(by_lang) < 2:
             alone += by_lang.values()
