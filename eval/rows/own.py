@@ -18,7 +18,7 @@ from unicodedata import normalize
 import yaml
 
 from xling.core import languages
-from xling.core.errors import UserError, nearest, unknown
+from xling.core.errors import UserError, unknown
 from xling.core.output import digests, manifest
 from xling.core.output.manifest import write_atomic
 from xling.core.settings.config import from_dict, read_yaml, to_dict
@@ -108,9 +108,8 @@ def with_own_suite(
                 ", ".join(f"{each}=FILES" for each in KIND_OF),
                 f"{kind or 'classes'}={','.join(files)}" + ("" if kind else ", or another of these"),
             )
-        likely = [] if shown in KIND_OF else nearest(shown, KIND_OF, 1)
-        fix = f"did you mean {likely[0]}?" if likely else "leave one of them out"
-        raise UserError(f"{suite_setting}={shown} and {given[0]}=", "a suite or own files", fix)
+        valid = f"a suite or own files, whose kind is one of {', '.join(KIND_OF)}"
+        raise UserError(f"{suite_setting}={shown} and {given[0]}=", valid, "leave one of them out")
     source = str(getattr(cfg, "source", "en"))
     suite = define(own, languages.canonical(source), split, tuple(known_labels))
     OWN_SUITES[suite.name] = suite

@@ -92,8 +92,8 @@ def test_another_reading_of_the_same_file_is_predicted_again(tmp_path: Path) -> 
     ("words", "said"),
     [
         (["xnli"], "a suite or own files"),
-        (["mt"], "a suite or own files; fix: leave one of them out"),
-        (["class"], "suites=class and classes=; valid: a suite or own files; fix: did you mean classes?"),
+        (["mt"], "a suite or own files"),
+        (["class"], "own files, whose kind is one of classes, mt, pairs, retrieval, tags; fix: leave"),
         ([__file__], "what has each row of"),
         (["pairs", __file__], f"fix: pairs={__file__}"),
         (["tags=x.conll"], "one of classes=FILES"),
