@@ -74,17 +74,7 @@ def open_rows(
     if not rows.first:
         return iter(())
     wanted = [name.strip().lower() for name in names]
-    if not rows.delimiter:
-        cells_of = {each: split_row(rows.first[0], each)[0] for each in DELIMITERS}
-        fits = [
-            each
-            for each, cells in cells_of.items()
-            if set(wanted) <= {cell.strip().lower() for cell in cells} and (wanted or guess(cells))
-        ]
-        rows.delimiter = find_delimiter(rows.first, uri, fits)
-    elif delimiter:
-        rows.quoted = has_quotes(rows.first, delimiter)
-    rows.width = common_width(rows.first, rows.delimiter, rows.quoted)[0]
+    _find_cells(rows, uri, delimiter, wanted, guess)
     remaining: Iterator[TextRow] = iter(rows)
     # A line with one cell above the names is a title or a comment, which counts as malformed.
     head = [[cell.strip().lower() for cell in cells] for cells in _cells_of(rows)[:MAX_ABOVE]]
@@ -113,6 +103,21 @@ def open_rows(
             "give csv:FILE for commas, semicolons or bars, tsv:FILE for tabs, and check the names after #",
         )
     return chain(above, _wanted_cells(remaining, positions, rows.width, names_of_columns))
+
+
+def _find_cells(rows: Rows, uri: str, delimiter: str, wanted: Sequence[str], guess: Guess) -> None:
+    """Find what delimits the cells of the first rows, whether they stand in quotes, and how many a row has."""
+    if not rows.delimiter:
+        cells_of = {each: split_row(rows.first[0], each)[0] for each in DELIMITERS}
+        fits = [
+            each
+            for each, cells in cells_of.items()
+            if set(wanted) <= {cell.strip().lower() for cell in cells} and (wanted or guess(cells))
+        ]
+        rows.delimiter = find_delimiter(rows.first, uri, fits)
+    elif delimiter:
+        rows.quoted = has_quotes(rows.first, delimiter)
+    rows.width = common_width(rows.first, rows.delimiter, rows.quoted)[0]
 
 
 def _wanted_cells(

@@ -147,9 +147,9 @@ def resolved(
                 placed.add(path.resolve())
     for path in _expanded(getattr(own, kind_setting), kind_setting):
         if path.resolve() not in placed:
-            its_split = _split_of(path, split)
-            lang = _language_of(path, has_sides, source, its_split)
-            files_of_rows.setdefault((lang, its_split), []).append(path)
+            its = _split_of(path, split)
+            lang = _language_of(path, has_sides, source, its)
+            files_of_rows.setdefault((lang, its), []).append(path)
     if has_sides:
         files_of_rows = _joined_sides(files_of_rows)
     return {key: tuple(dict.fromkeys(paths)) for key, paths in files_of_rows.items()}
@@ -219,8 +219,8 @@ def _split_of(path: Path, default: str) -> str:
     return words[-1] if words else default
 
 
-def _language_of(path: Path, has_sides: bool, source: str, split: str) -> str:
-    """Return the language or the pair that a name tells, else the source.
+def _language_of(path: Path, has_sides: bool, source: str, its: str) -> str:
+    """Return the language or the pair that a name tells, else the source; ``its`` is the split of its rows.
 
     A code counts as a part between dots, at its end, or beside a word for a split: ``my_topics.tsv`` is not in Burmese.
     A name, or a code with a script or a region, counts everywhere.
@@ -251,9 +251,7 @@ def _language_of(path: Path, has_sides: bool, source: str, split: str) -> str:
         )
     if not langs and not has_sides:
         name = languages.get(source).name if is_language(source) else source
-        tell_once(
-            f"{path}: no language in its name, so it is read as {name}: {split}.LANG=FILE tells another"
-        )
+        tell_once(f"{path}: no language in its name, so it is read as {name}: {its}.LANG=FILE tells another")
     return langs[0] if langs else source
 
 

@@ -102,12 +102,11 @@ def run(cfg: PredictConfig) -> Answer | Rows:
     cfg.out.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(f"{as_json(record)}\n" for record in records)
     if cfg.out.suffix.lower() == ".csv":  # the words and tags of a row with blanks between them
-        cells = [
-            [" ".join(v) if isinstance(v, list | tuple) else v for v in each.values()] for each in records
+        names = tuple((name, "") for name in records[0])
+        cells_of = [
+            (v if isinstance(v, str | int) else " ".join(v) for v in each.values()) for each in records
         ]
-        text = to_csv(
-            Table("answers", "", tuple((name, "") for name in records[0]), tuple(map(tuple, cells)))
-        )
+        text = to_csv(Table("answers", "", names, tuple(map(tuple, cells_of))))
     write_atomic(cfg.out, text)
     return Answer(f"{len(records)} rows: {cfg.out}", {"rows": len(records), "file": str(cfg.out)})
 
