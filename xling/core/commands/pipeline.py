@@ -197,10 +197,8 @@ def tables_printed_later(pipeline: Pipeline, configs: Mapping[str, Any]) -> set[
     """Return the name of the only evaluation if a report prints its table again, else nothing."""
     outs = [(name, Path(configs[name].out)) for name, step in pipeline.steps.items() if step.stage == "eval"]
     runs = [configs[name].runs for name, step in pipeline.steps.items() if step.stage == "report"]
-    is_last = [
-        len(outs) == len(each) == 1 and Path(each[0]) in (outs[0][1], *outs[0][1].parents) for each in runs
-    ]
-    return {outs[0][0]} if any(is_last) else set()
+    shown = [Path(each[0]) for each in runs if len(outs) == len(each) == 1]
+    return {name for name, out in outs if any(each in (out, *out.parents) for each in shown)}
 
 
 def _output_of(cfg: Any) -> Any:
