@@ -105,6 +105,16 @@ def test_files_behind_one_scheme(
     )
 
 
+def test_names_with_blanks_stay_one_word_in_the_fix(
+    refuse: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a 1.txt", "b.txt"):
+        (tmp_path / name).write_text("Habari za leo")
+    words = ("corpus", "mono", "lang=sw", "source=text:a 1.txt,b.txt")
+    refuse(r"fix: give each file its scheme: 'source=text:a 1\.txt,text:b\.txt'", *words)
+
+
 def test_every_section_with_commands_says_how_long_they_take() -> None:
     text = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
     for section in re.split(r"^## ", text, flags=re.MULTILINE):

@@ -478,9 +478,10 @@ def run_pipeline(
     answers: dict[str, Any] = {}
     steps = [(plan.steps[name].stage, vars(cfg)) for name, cfg in configs.items()]
     before, started_at = [closing.state_of(*step) for step in steps], time.monotonic()
+    printed_later = pipeline.tables_printed_later(plan, configs)
     for name, result in run_steps(plan, configs, plan.steps_at_once, num_workers(launch)):
         answers[name] = values_of(result) if as_json else None
-        if not as_json:
+        if not as_json and name not in printed_later:
             show(result, as_json)
     closing.note_pipeline_end(
         word or f"run {path.stem}", steps, before, time.monotonic() - started_at, plan.next

@@ -39,8 +39,20 @@ _CODE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
 _MIN_CODES = 0.9
 
 
+class _Table(Rows):
+    """Rows, and the languages of the wanted columns in their order; none where that is of no interest."""
+
+    langs: Sequence[Language] = ()
+
+
 def open_rows(
-    lines: Iterator[str], uri: str, delimiter: str, names: Sequence[str], guess: Guess, default: Sequence[int]
+    lines: Iterator[str],
+    uri: str,
+    delimiter: str,
+    names: Sequence[str],
+    guess: Guess,
+    default: Sequence[int],
+    langs: Sequence[Language] = (),
 ) -> Iterator[TextRow]:
     """Return the rows below the names of the columns, with the cells of the wanted columns; None where it is malformed.
 
@@ -51,26 +63,18 @@ def open_rows(
         delimiter: "" to find it.
         names: of the wanted columns, or numbers from 1; empty to guess.
         default: positions in a file without names of columns; empty where only its one column can be meant.
+        langs: of the wanted columns, for the order in a question.
 
     Raises:
         UserError: there are no such columns, or it is not clear which ones, whether the first row names them, or
             what delimits them.
     """
-    rows = Rows(lines, delimiter)
+    rows = _Table(lines, delimiter)
+    rows.langs = langs
     if not rows.first:
         return iter(())
     wanted = [name.strip().lower() for name in names]
-    if not rows.delimiter:
-        cells_of = {each: split_row(rows.first[0], each)[0] for each in DELIMITERS}
-        fits = [
-            each
-            for each, cells in cells_of.items()
-            if set(wanted) <= {cell.strip().lower() for cell in cells} and (wanted or guess(cells))
-        ]
-        rows.delimiter = find_delimiter(rows.first, uri, fits)
-    elif delimiter:
-        rows.quoted = has_quotes(rows.first, delimiter)
-    rows.width = common_width(rows.first, rows.delimiter, rows.quoted)[0]
+    _find_cells(rows, uri, delimiter, wanted, guess)
     remaining: Iterator[TextRow] = iter(rows)
     # A line with one cell above the names is a title or a comment, which counts as malformed.
     head = [[cell.strip().lower() for cell in cells] for cells in _cells_of(rows)[:MAX_ABOVE]]
@@ -99,6 +103,21 @@ def open_rows(
             "give csv:FILE for commas, semicolons or bars, tsv:FILE for tabs, and check the names after #",
         )
     return chain(above, _wanted_cells(remaining, positions, rows.width, names_of_columns))
+
+
+def _find_cells(rows: Rows, uri: str, delimiter: str, wanted: Sequence[str], guess: Guess) -> None:
+    """Find what delimits the cells of the first rows, whether they stand in quotes, and how many a row has."""
+    if not rows.delimiter:
+        cells_of = {each: split_row(rows.first[0], each)[0] for each in DELIMITERS}
+        fits = [
+            each
+            for each, cells in cells_of.items()
+            if set(wanted) <= {cell.strip().lower() for cell in cells} and (wanted or guess(cells))
+        ]
+        rows.delimiter = find_delimiter(rows.first, uri, fits)
+    elif delimiter:
+        rows.quoted = has_quotes(rows.first, delimiter)
+    rows.width = common_width(rows.first, rows.delimiter, rows.quoted)[0]
 
 
 def _wanted_cells(
@@ -131,7 +150,7 @@ def _cells_without_name(header: Sequence[str], positions: Sequence[int], rows: R
 
 
 def _positions(
-    uri: str, header: Sequence[str], wanted: list[str], guess: Guess, num_wanted: int, rows: Rows
+    uri: str, header: Sequence[str], wanted: list[str], guess: Guess, num_wanted: int, rows: _Table
 ) -> tuple[list[int], bool]:
     """Return the positions of the wanted columns, [] where they have no names, and whether the row is of names."""
     lowered = [cell.strip().lower() for cell in header]
@@ -159,7 +178,7 @@ def _positions(
     return [], False
 
 
-def _without_names(uri: str, header: Sequence[str], rows: Rows, default: Sequence[int]) -> list[int]:
+def _without_names(uri: str, header: Sequence[str], rows: _Table, default: Sequence[int]) -> list[int]:
     """Return the positions of columns that have no names.
 
     Raises:
@@ -206,11 +225,14 @@ def _stands_above_numbers(header: Sequence[str], positions: Sequence[int], rows:
     )
 
 
-def _ask(uri: str, header: Sequence[str], what: str, num_wanted: int, rows: Rows) -> UserError:
-    """Return the question for the columns, with those of the longest texts as the example."""
+def _ask(uri: str, header: Sequence[str], what: str, num_wanted: int, rows: _Table) -> UserError:
+    """Return the question for the columns, with those of the longest texts as the example, the source first if told."""
     sizes = [sum(len(cells[i]) for cells in _cells_of(rows) if i < len(cells)) for i in range(len(header))]
     sizes = [-1 if _is_no_text(rows, place) else size for place, size in enumerate(sizes)]
     places = sorted(sorted(range(len(header)), key=lambda place: -sizes[place])[:num_wanted])
+    named = [in_column_name(header[place]) for place in places]
+    if len(rows.langs) == len(places) == 2 and (named[0] == rows.langs[1] or named[1] == rows.langs[0]):
+        places.reverse()
     names, numbers = "+".join(header[i] for i in places), "+".join(str(i + 1) for i in places)
     by_number = f"{uri}#{numbers}"
     if all(_may_be_name(header[i]) for i in places):

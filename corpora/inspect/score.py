@@ -11,7 +11,7 @@ from typing import Literal
 from xling.core import languages
 from xling.core.commands.inputs import check_new_file
 from xling.core.errors import UserError
-from xling.core.output.command_result import Answer, Rows
+from xling.core.output.command_result import Answer, Rows, tell
 from xling.core.settings.values import Lang
 from xling.corpora.sources.source import SOURCES, Context, open_source
 from xling.corpora.stages import Stage, configured
@@ -89,12 +89,15 @@ def _documents(cfg: ScoreConfig, lang: str) -> Iterator[Document]:
     for name in cfg.files:
         source = open_source(_source_uri(name), context)
         for shard in source.shards():
-            for doc in source.read(shard, Ledger()):
+            ledger = Ledger()
+            for doc in source.read(shard, ledger):
                 if cfg.unit == "doc":
                     yield doc
                     continue
                 for number, line in enumerate(doc.text.split("\n")):
                     yield replace(doc, id=f"{doc.id}:{number}", text=line, meta={})
+            for (_, reason), num in ledger.dropped.items():
+                tell(f"{name}: not scored: {num:,} {reason}")
 
 
 def _source_uri(name: str) -> str:

@@ -30,7 +30,7 @@ class NwayConfig:
     """Settings of ``xling corpus nway``.
 
     Attributes:
-        data: folder of the aligned text; its layout is in docs/hour.md.
+        data: folder of the aligned text; its layout is in docs/hour.md. For ``own`` also a table.
         out: directory to publish.
         sources: names in `xling.corpora.nway.sources.SOURCES`; those whose folders are missing are skipped.
             ``ntrex`` and ``tatoeba`` are not among the defaults, because suites score them. ``own`` reads one's own
@@ -75,10 +75,11 @@ def run(cfg: NwayConfig) -> manifest.Manifest:
         raise UserError(f"held_out={cfg.held_out}", "a share from 0 to below 1, for example 0.01")
     if not 0 < cfg.share <= 1:
         raise UserError(f"share={cfg.share}", "a share above 0 and up to 1, for example 0.5")
-    if not cfg.data.is_dir():
+    is_own = own_files.NAME in cfg.sources and own_files.format_of(cfg.data) in own_files.TABLES
+    if not cfg.data.is_dir() and not (cfg.data.is_file() and is_own):
         raise UserError(
             f"data={cfg.data} is not a folder",
-            "a folder of aligned text",
+            f"a folder of aligned text, or own pairs in a file that ends in {', '.join(own_files.TABLES)}",
             f"give data={cfg.data.parent}; see docs/guides/own_files.md",
         )
     inputs = nway_sources.files_of(cfg.data, cfg.sources, cfg.out)

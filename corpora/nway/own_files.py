@@ -18,6 +18,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 
 import pyarrow.parquet as pq
 
@@ -56,8 +57,11 @@ def files_of(data: Path, output: Path | None = None) -> list[Path]:
     sentence pairs and shards.
 
     Args:
+        data: a folder, or one table, which is read whatever its name.
         output: what is being written; what stands beside it is of the same pipeline.
     """
+    if data.is_file():
+        return [data]
     ours = {path.parent.resolve() for path in data.rglob(manifest.FILE_NAME)}
     left_out = {folder for folder in ours if manifest.stage_of(folder) not in _READ_STAGES}
     left_out |= {folder / part for folder in ours for part in _BESIDE_PAIRS}
@@ -97,12 +101,16 @@ def rows(data: Path, codes: Sequence[str], output: Path | None = None) -> Iterat
     for path in files_of(data, output):
         if any(folder in path.parents for folder in shard_folders):
             continue
-        if _format_of(path) in TABLES:
+        if format_of(path) in TABLES:
             yield from _rows_of_table(path, langs)
         elif named := _language_and_stem(path.relative_to(data), langs):
             lang, stem = named
             if (other := aligned.setdefault(stem, {}).setdefault(lang.code, path)) != path:
                 raise UserError(f"{other} and {path} are both {lang.name}", "one file", "rename one of them")
+        elif (kind := format_of(path).removeprefix(".")) in PAIR_SOURCES:
+            pair, source = f"{langs[0].code}-{langs[1].code}", quote(f"{kind}:{path}")
+            reader = f"xling corpus parallel pair={pair} source={source} out=PAIRS"
+            tell(f"corpus nway: {path} is not read; {reader} reads such files, then data=PAIRS")
     for by_lang in aligned.values():
         if len(by_lang) < 2:
             alone += by_lang.values()
@@ -125,7 +133,8 @@ def rows(data: Path, codes: Sequence[str], output: Path | None = None) -> Iterat
         tell(f"corpus nway: not read, for no file of the same name is in another language: {names}{more}")
 
 
-def _format_of(path: Path) -> str:
+def format_of(path: Path) -> str:
+    """Return the ending of a file's name in small letters, without one of compression."""
     return Path(plain_name(path.name)).suffix.lower()
 
 
@@ -157,7 +166,7 @@ def _language(code: str, langs: Sequence[Language]) -> Language | None:
 
 def _rows_of_table(path: Path, langs: Sequence[Language]) -> Iterator[Sides]:
     """Yield the pairs of a table: of each language in its columns with the first one there."""
-    kind = _format_of(path).removeprefix(".")
+    kind = format_of(path).removeprefix(".")
     parts = re.split(r"[._-]", plain_name(path.name).removesuffix(f".{kind}"))
     in_name = list(dict.fromkeys(lang for part in parts if (lang := _language(part, langs))))
     named = langs if kind == "tmx" else _in_columns(path, kind, langs)

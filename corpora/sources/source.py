@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
+from shlex import quote
 from typing import ClassVar
 
 from xling.core import languages
@@ -301,7 +302,7 @@ def _with_schemes(uri: str, pattern: str) -> str:
     scheme, paths = uri.partition(":")[0], pattern.split(",")
     if len(paths) == 1 or "{" in pattern:
         return ""
-    fix = f"give each file its scheme: source={','.join(f'{scheme}:{path.strip()}' for path in paths)}"
+    fix = f"give each file its scheme: {quote('source=' + ','.join(f'{scheme}:{path.strip()}' for path in paths))}"
     absent = [path.strip() for path in paths if not (path.strip() and matching_files(path.strip()))]
     return f"{fix}; and check the path of {', '.join(absent)}" if absent else fix
 

@@ -359,6 +359,7 @@ def summary(scores: Sequence[Score]) -> list[str]:
     Its average without the source beside the controls', largest lead first.
     """
     table = by_column(scores)
+    controls = [column for column in table if column.system in CONTROLS]
     sentences: list[tuple[float, float, str]] = []
     for column in sorted_columns(table):
         langs = without_source(column, averaged_languages(table, column))
@@ -368,9 +369,9 @@ def summary(scores: Sequence[Score]) -> list[str]:
         if mean is None:
             continue
         control_texts, leads = [], []
-        for control in (c for c in table if c.suite == column.suite and c.metric == column.metric):
+        for control in (c for c in controls if c.suite == column.suite and c.metric == column.metric):
             control_mean = _complete_mean(table[control], langs)
-            if control.system in CONTROLS and control_mean is not None:
+            if control_mean is not None:
                 control_texts.append(f"{control.system} {control_mean:.1f}")
                 leads.append(mean - control_mean)
         control_note = (

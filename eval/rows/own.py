@@ -108,9 +108,8 @@ def with_own_suite(
                 ", ".join(f"{each}=FILES" for each in KIND_OF),
                 f"{kind or 'classes'}={','.join(files)}" + ("" if kind else ", or another of these"),
             )
-        raise UserError(
-            f"{suite_setting}={shown} and {given[0]}=", "a suite or own files", "leave one of them out"
-        )
+        valid = f"a suite or own files, whose kind is one of {', '.join(KIND_OF)}"
+        raise UserError(f"{suite_setting}={shown} and {given[0]}=", valid, "leave one of them out")
     source = str(getattr(cfg, "source", "en"))
     suite = define(own, languages.canonical(source), split, tuple(known_labels))
     OWN_SUITES[suite.name] = suite

@@ -142,14 +142,14 @@ def resolved(
         for code, patterns in _by_language(getattr(own, each)).items():
             for path in _expanded(patterns, each):
                 lang = code_of_side(code) if code else ""
-                files_of_rows.setdefault((lang or _language_of(path, has_sides, source), each), []).append(
-                    path
-                )
+                lang = lang or _language_of(path, has_sides, source, each)
+                files_of_rows.setdefault((lang, each), []).append(path)
                 placed.add(path.resolve())
     for path in _expanded(getattr(own, kind_setting), kind_setting):
         if path.resolve() not in placed:
-            key = _language_of(path, has_sides, source), _split_of(path, split)
-            files_of_rows.setdefault(key, []).append(path)
+            its = _split_of(path, split)
+            lang = _language_of(path, has_sides, source, its)
+            files_of_rows.setdefault((lang, its), []).append(path)
     if has_sides:
         files_of_rows = _joined_sides(files_of_rows)
     return {key: tuple(dict.fromkeys(paths)) for key, paths in files_of_rows.items()}
@@ -219,8 +219,8 @@ def _split_of(path: Path, default: str) -> str:
     return words[-1] if words else default
 
 
-def _language_of(path: Path, has_sides: bool, source: str) -> str:
-    """Return the language or the pair that a name tells, else the source.
+def _language_of(path: Path, has_sides: bool, source: str, its: str) -> str:
+    """Return the language or the pair that a name tells, else the source; ``its`` is the split of its rows.
 
     A code counts as a part between dots, at its end, or beside a word for a split: ``my_topics.tsv`` is not in Burmese.
     A name, or a code with a script or a region, counts everywhere.
@@ -251,7 +251,7 @@ def _language_of(path: Path, has_sides: bool, source: str) -> str:
         )
     if not langs and not has_sides:
         name = languages.get(source).name if is_language(source) else source
-        tell_once(f"{path}: no language in its name, so it is read as {name}: test.LANG=FILE tells another")
+        tell_once(f"{path}: no language in its name, so it is read as {name}: {its}.LANG=FILE tells another")
     return langs[0] if langs else source
 
 

@@ -68,10 +68,10 @@ def run(cfg: FinetuneConfig) -> manifest.Manifest:
     Raises:
         UserError: an unknown suite or language, rows or the checkpoint are missing.
     """
+    check(cfg)
     cfg = with_own_suite(cfg, "suite", "train")
     chosen = suites_of(cfg)
     data = data_of(cfg.data, [suite.name for suite in chosen])
-    check(cfg)
     # Imported after the checks: importing torch takes seconds.
     from xling.transfer.backend import trained_system
     from xling.transfer.saved import SavedStates, run_key

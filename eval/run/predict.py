@@ -23,6 +23,7 @@ from xling.eval.rows.own_spans import words_of
 from xling.eval.rows.tag_schemes import written_with
 from xling.eval.rows.wikiann import without_marks
 from xling.models.files import model_folder
+from xling.pages.tabular import Table, to_csv
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class PredictConfig:
         head: the head of a model that was fine-tuned on several suites, by the name of the suite.
         file: texts: a text a line, a table, JSON lines, or a word a line for tags.
         lang: language of the texts.
-        out: file of JSON lines to write; default: standard output. An existing one is not replaced.
+        out: file of JSON lines to write, or of CSV where it ends in ``.csv``; default: standard output. An existing
+            one is not replaced.
         columns: columns of the file, as ``columns.text=tweet`` or ``columns.text=2``.
         header: whether the first line of a table names its columns; auto finds out.
     """
@@ -56,6 +58,8 @@ def check(cfg: PredictConfig) -> None:
     """
     if cfg.out:
         check_new_file(cfg.out)
+        if cfg.out.suffix.lower() in (".tsv", ".xlsx", ".ods", ".parquet"):
+            raise UserError(f"out={cfg.out}", "JSON lines or CSV", f"out={cfg.out.with_suffix('.csv')}")
     languages.get(cfg.lang)
     check_is_tuned(cfg.checkpoint)
     content = model_folder.facts(cfg.checkpoint / model_folder.TASK_FILE)
@@ -96,7 +100,14 @@ def run(cfg: PredictConfig) -> Answer | Rows:
     if cfg.out is None:
         return JsonLines(tuple(records[0]), [tuple(record.values()) for record in records])
     cfg.out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(cfg.out, "".join(f"{as_json(record)}\n" for record in records))
+    text = "".join(f"{as_json(record)}\n" for record in records)
+    if cfg.out.suffix.lower() == ".csv":  # the words and tags of a row with blanks between them
+        names = tuple((name, "") for name in records[0])
+        cells_of = [
+            (v if isinstance(v, str | int) else " ".join(v) for v in each.values()) for each in records
+        ]
+        text = to_csv(Table("answers", "", names, tuple(map(tuple, cells_of))))
+    write_atomic(cfg.out, text)
     return Answer(f"{len(records)} rows: {cfg.out}", {"rows": len(records), "file": str(cfg.out)})
 
 

@@ -17,6 +17,7 @@ from xling.corpora.common.shards import read_corpus, write_documents
 from xling.corpora.inspect import sample, score, why
 from xling.corpora.mono import MonoConfig
 from xling.text.document import Document
+from xling.text.files.compressed import MAX_LINE_BYTES
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +92,18 @@ def test_score_prints_a_verdict_for_every_text(tmp_path: Path, capsys: pytest.Ca
     assert [row[4] for row in rows[:2]] == ["kept", "langid/other_language"]
     assert rows[2][4] != "kept"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_line_that_is_not_scored_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.txt"
+    with path.open("wb") as file:
+        file.write(b"Habari za leo\n")
+        file.truncate(MAX_LINE_BYTES + (1 << 20))
+        file.seek(0, 2)
+        file.write(b"\nKwaheri\n")
+    texts = [row[-1] for row in score.score(score.ScoreConfig((str(path),), stages=("langid",)))]
+    assert texts == ["Habari za leo / Kwaheri"]
+    assert capsys.readouterr().err == f"{path}: not scored: 1 line too long\n"
 
 
 def test_score_by_line_in_any_language(tmp_path: Path) -> None:

@@ -69,6 +69,7 @@ def test_from_own_files_to_predictions(
         "encoder.updates=40",
         "encoder.rows=64",
     )
+    assert capsys.readouterr().out.count("held_out: no fine-tuning") == 1  # the table, printed once
     assert manifest.read(Path("runs/encoder/rows")).counts["rows"]["own"]["ar"] > 400
     assert Path("runs/encoder/report/report.html").is_file()
     of = {

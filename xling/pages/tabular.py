@@ -218,8 +218,8 @@ def escape_html_tags(text: str) -> str:
 
 
 def escape_latex(text: str) -> str:
-    """Escape LaTeX's special characters."""
+    """Escape LaTeX's special characters, and show control characters."""
     replacements = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
     replacements |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
     replacements |= {"±": r"$\pm$", "–": "--"}
-    return "".join(replacements.get(character, character) for character in text)
+    return "".join(replacements.get(character, character) for character in show_controls(text))

@@ -72,7 +72,8 @@ def _rows_of(grid: Grid, uri: str, names: list[str], context: SourceContext, led
         raise UserError(f"{uri} has one column", "two or more", "name the columns after #")
     # One line a row: white space in a cell is one space in a pair anyway. A mark that no text has keeps quotes alone.
     lines = ("\t".join(" ".join(cell.split()) for cell in row) + "\t" * (width - len(row)) for row in grid)
-    rows = columns.open_rows(lines, uri.rpartition("/")[0], "\t", names, guess_for(context), (0, 1))
+    where, langs = uri.rpartition("/")[0], (context.src, context.tgt)
+    rows = columns.open_rows(lines, where, "\t", names, guess_for(context), (0, 1), langs)
     for number, row in enumerate(rows):
         pair = in_order(row.cells, context) if row.cells else None
         if pair is None or max(map(len, pair[:2])) > MAX_CELL_BYTES:

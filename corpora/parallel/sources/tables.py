@@ -90,8 +90,8 @@ class _Delimited(TableFile):
     ) -> Iterator[Row]:
         """Yield the pairs of a file."""
         lines = corpus_reader.read_lines(path, MAX_CELL_BYTES, keep_bad=True)
-        uri = f"{cls.kind}:{path}"
-        rows = columns.open_rows(lines, uri, cls.delimiter, column_names, guess_for(context), (0, 1))
+        uri, langs = f"{cls.kind}:{path}", (context.src, context.tgt)
+        rows = columns.open_rows(lines, uri, cls.delimiter, column_names, guess_for(context), (0, 1), langs)
         for number, row in enumerate(rows):
             if row.cells is None:
                 drop_row(ledger, "malformed", f"{path}/{number}", row.text)

@@ -192,3 +192,18 @@ def test_a_variable_that_is_not_there_is_not_left_as_text(tmp_path: Path, name: 
     path = write(tmp_path, f'steps: {{a: {{stage: vocab, config: {{out: "${{{name}}}/x"}}}}}}\n')
     with pytest.raises(UserError, match="unknown variable in"):
         pipeline.read(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "expected"),
+    [
+        ("encoder", ("langs=sw,en",), {"scores"}),
+        ("encoder", ("langs=sw,en", "report.runs=other"), set()),
+        ("hour", (), set()),  # several evaluations: each table is printed when it is there
+    ],
+)
+def test_the_table_of_a_report_is_not_printed_before_it(
+    name: str, words: tuple[str, ...], expected: set[str]
+) -> None:
+    plan, configs = pipeline.merge_pipelines([pipeline.read(pipeline.recipes()[name], words)])
+    assert pipeline.tables_printed_later(plan, configs) == expected

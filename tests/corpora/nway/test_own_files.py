@@ -166,6 +166,34 @@ def test_what_cannot_be_aligned(
         read(tmp_path, langs)
 
 
+@pytest.mark.parametrize("layout", ["tsv with names", "csv", "jsonl", "tmx"])
+def test_one_file_is_read_whatever_its_name(layout: str, tmp_path: Path) -> None:
+    ((name, content),) = LAYOUTS[layout].items()
+    write(tmp_path, {f"my.test{Path(name).suffix}": content, "other.csv": "sw,en\nmoja,one\n"})
+    path = tmp_path / f"my.test{Path(name).suffix}"
+    assert read(path) == [{"sw": SW, "en": EN}]
+    build.run(NwayConfig(path, tmp_path / "rows", ("own", "seed"), ("sw", "en"), min_count=1))
+    assert manifest.read(tmp_path / "rows").counts["rows"] == {"own": {"sw": 2, "en": 2}}
+
+
+def test_a_file_of_one_language_is_no_aligned_text(tmp_path: Path) -> None:
+    write(tmp_path, {"sw.txt": lines(*SW)})
+    with pytest.raises(UserError, match=r"is not a folder; valid: .*\.csv") as caught:
+        build.run(NwayConfig(tmp_path / "sw.txt", tmp_path / "rows", ("own",), ("sw", "en")))
+    assert f"give data={tmp_path};" in caught.value.fix
+    with pytest.raises(UserError, match="is not a folder"):
+        build.run(NwayConfig(tmp_path / "en.csv", tmp_path / "rows", ("own",), ("sw", "en")))
+
+
+def test_files_of_other_formats_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, LAYOUTS["moses"] | {"my pairs.xlsx": "", "sw-en.docx": "", "notes.html": ""})
+    assert read(tmp_path) == [{"sw": SW, "en": EN}]
+    told = capsys.readouterr().err
+    path = tmp_path / "my pairs.xlsx"
+    assert f"{path} is not read; xling corpus parallel pair=sw-en source='xlsx:{path}' out=PAIRS" in told
+    assert f"source=docx:{tmp_path}/sw-en.docx out" in told and "notes.html" not in told
+
+
 def test_named_folders_are_read_instead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(
         tmp_path,

@@ -319,3 +319,18 @@ def test_line_separators_end_the_rows_of_a_file_without_line_feeds(tmp_path, end
 def test_line_separators_inside_one_row_of_json_stay(tmp_path):
     text = json.dumps({"en": "A\u2028b\u2028c", "sw": "D"}, ensure_ascii=False)
     assert read(tmp_path / "a", text, scheme="jsonl") == ([("A\u2028b\u2028c", "D")], {})
+
+
+@pytest.mark.parametrize("pair", ["ha-en", "en-ha"])
+@pytest.mark.parametrize(
+    "names", ["English text;Fassara", "Hausa text;Other one", "Fassara;English", "Asali;Hausa"]
+)
+def test_a_question_for_columns_has_them_in_the_order_of_the_pair(tmp_path, names, pair):
+    rows = "".join(f"{n};Jumla ndefu namba {n};The long sentence of {n}\n" for n in range(5))
+    with pytest.raises(UserError) as caught:
+        read(tmp_path / "a.csv", f"No;{names}\n{rows}", pair)
+    first, second = names.split(";")
+    is_english_first = "English" in first or "Hausa" in second
+    wanted = f"{first}+{second}" if is_english_first == (pair == "en-ha") else f"{second}+{first}"
+    assert f"a.csv#{wanted}" in caught.value.fix
+    assert ("#2+3 " in caught.value.fix) == (wanted == f"{first}+{second}")

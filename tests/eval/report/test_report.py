@@ -432,6 +432,23 @@ def test_findings_stand_by_their_weight_and_count_in_words() -> None:
     assert [re.findall("system(..)", text)[0] for text in stage.summary(alone)] == ["70", "60", "50"]
 
 
+def test_a_finding_reads_no_other_system_than_the_controls(monkeypatch: pytest.MonkeyPatch) -> None:
+    mean, num_asked = stage._complete_mean, 0
+
+    def counted(*given: object) -> float | None:
+        nonlocal num_asked
+        num_asked += 1
+        return mean(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(stage, "_complete_mean", counted)
+    systems = [*(f"system{n}" for n in range(50)), "random", "majority"]
+    scores = [Score("xnli", "sw", "accuracy", 40.0 + n, 100, 1, each) for n, each in enumerate(systems)]
+    said = stage.summary(scores)
+    assert (
+        len(said) == 50 and said[-1].endswith("(controls: random 90.0, majority 91.0).") and num_asked == 150
+    )
+
+
 def test_published_columns_say_whether_they_are_comparable(tmp_path: Path) -> None:
     file = tmp_path / "run/scores.json"
     score_file.write_scores(file, [Score("xnli", lang, "accuracy", 50.0, 100, 1) for lang in ("en", "sw")])

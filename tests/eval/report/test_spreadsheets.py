@@ -36,6 +36,13 @@ def test_tables_as_csv():
     assert read_back(tabular.to_csv(table)) == [["'=a", "n"], ["'=1", "-2.5"], ["b␛", ""], ["-3", "-4"]]
 
 
+def test_tables_as_latex():
+    table = Table("t", "T\x1b", (("a\x1b", ""),), (("b\x9b\u202e",),), ("n\x07",))
+    assert not set("\x1b\x9b\u202e\x07") & set(tabular.to_latex(table))
+    score_table = ScoreTable(NAME, ((NAME, 1),), (NAME,), (Line(NAME, "lang", (Cell(1.0),)),), (NAME,))
+    assert "\x1b" not in render.latex_table(score_table)
+
+
 def test_score_tables_with_hostile_names():
     table = ScoreTable(
         NAME,

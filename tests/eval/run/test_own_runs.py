@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 from pathlib import Path
@@ -92,6 +93,7 @@ def test_another_reading_of_the_same_file_is_predicted_again(tmp_path: Path) -> 
     [
         (["xnli"], "a suite or own files"),
         (["mt"], "a suite or own files"),
+        (["class"], "own files, whose kind is one of classes, mt, pairs, retrieval, tags; fix: leave"),
         ([__file__], "what has each row of"),
         (["pairs", __file__], f"fix: pairs={__file__}"),
         (["tags=x.conll"], "one of classes=FILES"),
@@ -157,10 +159,30 @@ def test_a_model_of_own_files_is_scored_and_labels_texts(
     out = tmp_path / "answers.jsonl"
     assert cli.main(["predict", str(tuned), topics[0].partition("=")[2], f"out={out}"]) == 0
     assert [json.loads(line)["line"] for line in out.read_text().splitlines()] == list(range(2, 12))
+    (tmp_path / "texts.txt").write_text('=1+1 goal\na "vote", now\n')
+    words = ["predict", str(tuned), str(tmp_path / "texts.txt"), "lang=sw"]
+    assert cli.main([*words, f"out={tmp_path / 'a.csv'}"]) == 0
+    labels = opened.predict(["=1+1 goal", 'a "vote", now'], lang="sw")
+    assert [*csv.reader((tmp_path / "a.csv").read_text("utf-8").splitlines())] == [
+        ["line", "text", "label"], ["1", "'=1+1 goal", labels[0]], ["2", 'a "vote", now', labels[1]],
+    ]  # fmt: skip
+    capsys.readouterr()
+    assert cli.main([*words, f"out={tmp_path / 'a.xlsx'}"]) == 2
+    assert f"valid: JSON lines or CSV; fix: out={tmp_path / 'a.csv'}" in capsys.readouterr().err
     with pytest.raises(UserError, match="one string"):
         opened.predict("a goal")
     assert cli.main(["predict", str(model), str(tmp_path / "texts.txt")]) == 2
     assert "is not fine-tuned" in capsys.readouterr().err
+
+
+def test_a_kind_may_stand_in_place_of_a_suite_to_train_on(
+    tmp_path: Path, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "words.conll").write_text("Amina B-PER\nanaishi O\n\n" * 8)
+    for name, more in (("tuned", []), ("named", ["name=watu"])):
+        words = ["tags", f"train.sw={tmp_path / 'words.conll'}", *more, f"checkpoint={model}"]
+        assert cli.main(["finetune", *words, f"out={tmp_path / name}", *FIT]) == 0
+    assert "train rows in sw" in capsys.readouterr().err
 
 
 def test_a_label_that_the_model_has_not_learned_is_named(
@@ -204,6 +226,13 @@ def test_tags_and_pairs_have_answers_in_the_form_of_their_rows(
     assert [json.loads(line)["tokens"] for line in out.read_text("utf-8").splitlines()] == [
         ["Amina", "lives"],
         ["Mwangi", "here"],
+    ]
+    out = tmp_path / "answers.csv"
+    assert cli.main(["predict", str(tagger.path), str(tmp_path / "wikiann.txt"), f"out={out}"]) == 0
+    assert [row[1] for row in csv.reader(out.read_text("utf-8").splitlines())] == [
+        "tokens",
+        "Amina lives",
+        "Mwangi here",
     ]
     pairs = xling.load(model).finetune(tmp_path / "pairs", pairs=tmp_path / "pairs.tsv", fit=fit)
     assert set(pairs.predict([("a", "b"), {"text_a": "c", "text_b": "d"}])) <= {"same", "different"}

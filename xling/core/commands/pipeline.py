@@ -193,6 +193,14 @@ def merge_pipelines(pipelines: Sequence[Pipeline]) -> tuple[Pipeline, dict[str, 
     return combined, {name: configs[name] for name in order}
 
 
+def tables_printed_later(pipeline: Pipeline, configs: Mapping[str, Any]) -> set[str]:
+    """Return the name of the only evaluation if a report prints its table again, else nothing."""
+    outs = [(name, Path(configs[name].out)) for name, step in pipeline.steps.items() if step.stage == "eval"]
+    runs = [configs[name].runs for name, step in pipeline.steps.items() if step.stage == "report"]
+    shown = [Path(each[0]) for each in runs if len(outs) == len(each) == 1]
+    return {name for name, out in outs if any(each in (out, *out.parents) for each in shown)}
+
+
 def _output_of(cfg: Any) -> Any:
     return getattr(cfg, "out", None) or object()
 

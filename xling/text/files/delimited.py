@@ -191,33 +191,35 @@ class Rows:
 
         With a `BadLine` in it, it is one.
         """
-        parts, size, num_rows, num_open = [line], len(line), 0, 0
+        size, num_rows, num_open = len(line), 0, 0
+        num_cells = len(self._split(line)[0])
         for index in range(_MAX_LINES):
             later = self._peek(index)
             is_cut = isinstance(later, BadLine) and not self._is_whole(later)
             if later is None or is_cut or size > MAX_CELL_BYTES:
                 return None
-            parts.append(later)
             size += len(later) + 1
             if _INSIDE.fullmatch(later):
                 num_rows += self._is_row(later)
                 continue
-            text = "\n".join(parts)
-            cells, error = self._split(text)
+            cells, error = self._split(
+                f'"{later}'
+            )  # inside of quotes; all lines together would be read many times
+            num_cells += len(cells)
             if error == _OPEN:
                 num_open += 1
-                if num_open > _MAX_OPEN or len(cells) > (self.width or _MAX_OPEN):
+                if num_open > _MAX_OPEN or num_cells > (self.width or _MAX_OPEN):
                     return None
                 continue
             # Lines that are whole rows of the table were no part of a cell; a paragraph may look like a row by chance.
             if (
                 error
                 or num_rows >= max(_MIN_ROWS_INSIDE, _ROWS_INSIDE * index)
-                or (self.width and len(cells) != self.width)
+                or (self.width and num_cells != self.width)
             ):
                 return None
-            for _ in range(index + 1):
-                self._waiting.popleft()
+            parts = [line, *(self._waiting.popleft() for _ in range(index + 1))]
+            text = "\n".join(parts)
             return BadLine(text) if any(isinstance(part, BadLine) for part in parts) else text
         return None
 
