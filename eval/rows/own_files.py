@@ -13,6 +13,7 @@ from xling.core.settings.config import from_dict, read_yaml
 from xling.core.settings.values import code_of, code_of_side
 from xling.eval.kinds.base import KINDS
 from xling.eval.rows.own_columns import TAG, Reading
+from xling.eval.rows.own_markup import ENDINGS
 from xling.eval.rows.readers import lines
 from xling.eval.rows.wikiann import tell_once
 
@@ -25,7 +26,8 @@ SPLITS = {
 }
 """Word in a file's name -> the split of its rows."""
 GUIDE = "docs/guides/own_test_set.md"
-_FORMATS = ("tsv", "tab", "csv", "txt", "json", "jsonl", "ndjson", "conll", "conllu", "bio", "iob", "gz")
+_FORMATS = ("tsv", "tab", "csv", "txt", "json", "jsonl", "ndjson", "conll", "conllu", "bio", "iob", "gz",
+            "tmx", "xlf", "xliff", "xml")  # fmt: skip
 _WORD = re.compile("[A-Za-z]{2,3}[-_](?:[A-Z][a-z]{3}|[A-Z]{2})(?![A-Za-z])|[^-_ ()]+")
 """A part of a file's name: a code with a script or a region, or what stands between hyphens, underscores and blanks."""
 _TREEBANK = "ud"
@@ -186,7 +188,8 @@ def _joined_sides(files_of_rows: Mapping[tuple[str, str], list[Path]]) -> dict[t
 
 def _is_two_columns(path: Path) -> bool:
     first = next((line for _, line in lines(path)), "")
-    return path.suffix in (".tsv", ".csv") or "\t" in first or first.lstrip("\ufeff").startswith("{")
+    is_table = path.suffix.lower() in (".tsv", ".csv", *ENDINGS)
+    return is_table or "\t" in first or first.lstrip("\ufeff").startswith("{")
 
 
 def _expanded(patterns: Sequence[str], setting: str) -> Iterator[Path]:

@@ -30,6 +30,7 @@ from xling.eval.rows.own_columns import (
     unread_columns,
 )
 from xling.eval.rows.own_inline import check_lengths, has_lists, rows_of_lists, sentences_by_line
+from xling.eval.rows.own_markup import ENDINGS, read_markup
 from xling.eval.rows.own_spans import has_spans, is_accepted, spans_within_words, words_of_spans
 from xling.eval.rows.own_tables import delimited_rows
 from xling.eval.rows.readers import lines, parse_json
@@ -81,6 +82,8 @@ def read_table(paths: Sequence[Path], reading: Reading, langs: Sequence[str] = (
     if len(paths) == 2:
         return _aligned(paths)
     path = paths[0]
+    if len(langs) == 2 and path.suffix.lower() in ENDINGS:
+        return read_markup(path, langs)
     numbered = [
         (number, line.removeprefix("\ufeff") if number == 1 else line) for number, line in lines(path)
     ]

@@ -47,6 +47,8 @@ PROBES = (
     "هذه امرأة عجوز", "नमस्ते दुनिया", "我们是学生。", "저는 학생입니다",
 )  # fmt: skip
 """Texts that two tokenizers of one model cut alike. No character has another form: there libraries differ."""
+_WRAPPERS = re.compile(r"((module|_orig_mod|_fsdp_wrapped_module)\.)+")
+"""What a copy of a model on each GPU and ``torch.compile`` put before the name of each weight."""
 _INDICES = ("position_ids", "token_type_ids", "num_batches_tracked")
 _ADAPTERS = ("lora_A", "lora_B", "lora_embedding_A", "base_layer", "lora_magnitude_vector")
 _BY_TOKEN = ("embed_tokens.weight", "output_projection.weight", "lm_head.weight", "lm_head.bias")
@@ -82,7 +84,13 @@ def read_hf_weights(folder: Path, allow_pickle: bool) -> dict[str, Shaped[Tensor
         _check_kinds(tensors, path)
         check_finite({name: each for name, each in tensors.items() if isinstance(each, Tensor)}, path)
         weights |= tensors
-    return weights
+    return without_wrappers(weights)
+
+
+def without_wrappers(weights: Mapping[str, Shaped[Tensor, " ..."]]) -> dict[str, Shaped[Tensor, " ..."]]:
+    """Return weights without what a wrapper put before all of their names, see `_WRAPPERS`."""
+    is_wrapped = all(map(_WRAPPERS.match, weights))
+    return {_WRAPPERS.sub("", name, count=1) if is_wrapped else name: each for name, each in weights.items()}
 
 
 def _check_kinds(tensors: Mapping[str, Any], path: Path) -> None:
