@@ -47,7 +47,7 @@ class OwnFiles:
             with these settings. Names such as ``sw.test.conll`` say language and split.
         classes: own files with a class for each text: TSV, CSV or JSON lines.
         pairs: own files with a class for each pair of texts.
-        retrieval: own files with texts and their translations: a table, or two line-aligned files.
+        retrieval: own files of texts and translations: a table, TMX, XLIFF, or two line-aligned files.
         mt: own files to translate, with references, as for ``retrieval``.
         train: own files to train on; ``train.sw=FILES`` names their language, which is ``source`` otherwise.
         dev: own files to choose the epoch on, as ``train``.
@@ -143,15 +143,14 @@ def resolved(
     for each in ("train", "dev", "test"):
         for code, patterns in _by_language(getattr(own, each)).items():
             for path in _expanded(patterns, each):
-                lang = code_of_side(code) if code else ""
-                files_of_rows.setdefault((lang or _language_of(path, has_sides, source), each), []).append(
-                    path
-                )
+                lang = code_of_side(code) if code else _language_of(path, has_sides, source, each)
+                files_of_rows.setdefault((lang, each), []).append(path)
                 placed.add(path.resolve())
     for path in _expanded(getattr(own, kind_setting), kind_setting):
         if path.resolve() not in placed:
-            key = _language_of(path, has_sides, source), _split_of(path, split)
-            files_of_rows.setdefault(key, []).append(path)
+            its_split = _split_of(path, split)
+            lang = _language_of(path, has_sides, source, its_split)
+            files_of_rows.setdefault((lang, its_split), []).append(path)
     if has_sides:
         files_of_rows = _joined_sides(files_of_rows)
     return {key: tuple(dict.fromkeys(paths)) for key, paths in files_of_rows.items()}
@@ -188,7 +187,7 @@ def _joined_sides(files_of_rows: Mapping[tuple[str, str], list[Path]]) -> dict[t
 
 def _is_two_columns(path: Path) -> bool:
     first = next((line for _, line in lines(path)), "")
-    is_table = path.suffix.lower() in (".tsv", ".csv", *ENDINGS)
+    is_table = path.suffix.lower() in (".tsv", ".csv", *ENDINGS, ".xml")
     return is_table or "\t" in first or first.lstrip("\ufeff").startswith("{")
 
 
@@ -222,7 +221,7 @@ def _split_of(path: Path, default: str) -> str:
     return words[-1] if words else default
 
 
-def _language_of(path: Path, has_sides: bool, source: str) -> str:
+def _language_of(path: Path, has_sides: bool, source: str, split: str) -> str:
     """Return the language or the pair that a name tells, else the source.
 
     A code counts as a part between dots, at its end, or beside a word for a split: ``my_topics.tsv`` is not in Burmese.
@@ -254,7 +253,9 @@ def _language_of(path: Path, has_sides: bool, source: str) -> str:
         )
     if not langs and not has_sides:
         name = languages.get(source).name if is_language(source) else source
-        tell_once(f"{path}: no language in its name, so it is read as {name}: test.LANG=FILE tells another")
+        tell_once(
+            f"{path}: no language in its name, so it is read as {name}: {split}.LANG=FILE tells another"
+        )
     return langs[0] if langs else source
 
 

@@ -92,6 +92,12 @@ def read_table(paths: Sequence[Path], reading: Reading, langs: Sequence[str] = (
     filled = [(number, line) for number, line in numbered if line.strip()]
     if not filled:
         raise UserError(f"{path} has no rows", fix="give a file with labelled rows")
+    if path.suffix == ".xml" or _SEGMENT.match(filled[0][1]):
+        raise UserError(
+            f"{path} is XML, as test sets of WMT are",
+            "two line-aligned files, a table, TMX or XLIFF",
+            "write source and reference into two files; for published sets: sacrebleu -t wmt22 -l en-de --echo src",
+        )
     if filled[0][1].startswith("#FORMAT=WebAnno TSV"):
         raise UserError(
             f"{path} is WebAnno TSV, as INCEpTION exports it",
