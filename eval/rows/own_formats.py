@@ -42,7 +42,9 @@ CONLLU_WIDTH = 10
 _RANGE = re.compile(r"\d+[-.]\d+")
 """Number of a range of words or of an empty node in CoNLL-U."""
 _BLANKS = re.compile("[ \t]+")  # not every white space: a no-break space is part of a word
-_SEGMENT = re.compile(r"\s*(<seg [^>]*>|<\?xml |<(refset|srcset|tstset|mteval) ?[^>]*>)", re.IGNORECASE)
+_SEGMENT = re.compile(
+    r"\s*(<seg [^>]*>|<\?xml |<(refset|srcset|tstset|mteval|dataset) ?[^>]*>)", re.IGNORECASE
+)
 """What a line of WMT's and IWSLT's files of segments begins with."""
 _MARKS = {
     "sub-words (@@)": re.compile(r"\w@@( |$)"),
