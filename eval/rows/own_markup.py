@@ -18,7 +18,8 @@ def read_markup(path: Path, langs: Sequence[str]) -> OwnTable:
         UserError: the file is damaged, or has no row in both languages.
     """
     scheme, ledger = "tmx" if path.suffix.lower() == ".tmx" else "xliff", Ledger()
-    (source,) = PAIR_SOURCES[scheme].open(str(path), SourceContext(*map(languages.get, langs)))
+    src, tgt = map(languages.get, langs)
+    (source,) = PAIR_SOURCES[scheme].open(str(path), SourceContext(src, tgt))
     pairs = enumerate(source.rows(ledger), 1)
     rows = [OwnRow((number,), {"text_a": text_a, "text_b": text_b}) for number, (text_a, text_b, _) in pairs]
     num_left_out = sum(ledger.dropped.values())

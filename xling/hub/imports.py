@@ -110,8 +110,8 @@ def publish_transformers_encoder(
         tokens = transformers_wrapper.load_tokenizer(folder)
         model, export_data = transformers_wrapper.build_wrapper(state, config, tokens, cfg.source)
         if model.encoder.langs is not None:
-            id_of_lang = config.get("lang2id") or {}
-            model_langs = [languages.get(name).code for name in sorted(id_of_lang, key=id_of_lang.get)]
+            names = sorted((number, name) for name, number in (config.get("lang2id") or {}).items())
+            model_langs = [languages.get(name).code for _, name in names]
             _check_languages(langs, model_langs or langs, folder)
             langs = model_langs or langs
         write_sentence = _sentence_writer(cfg, folder, modules, model.cfg)
