@@ -126,6 +126,8 @@ def make_executor(
 
 def _parameters_of(resources: Resources, name: str) -> dict[str, Any]:
     """Return what a job asks for as submitit's parameters."""
+    # Slurm hands sbatch --export on to srun, which would lose what the lines of setup export, and the copied code.
+    srun = ({"export": "ALL"} if "export" in resources.sbatch else {}) | resources.srun
     parameters: dict[str, Any] = {
         "job_name": name,
         "nodes": resources.nodes,
@@ -137,7 +139,7 @@ def _parameters_of(resources: Resources, name: str) -> dict[str, Any]:
         "wckey": None,
         # srun does not take over cpus-per-task from the batch script since Slurm 22.05.
         "srun_args": [
-            f"--cpus-per-task={resources.cpus_per_task}", "--kill-on-bad-exit=1", *options.srun_words(resources.srun)
+            f"--cpus-per-task={resources.cpus_per_task}", "--kill-on-bad-exit=1", *options.srun_words(srun)
         ],
     }  # fmt: skip
     if resources.mem_gb is not None:

@@ -13,6 +13,7 @@ from xling.core.settings.config import from_dict, read_yaml
 from xling.core.settings.values import code_of, code_of_side
 from xling.eval.kinds.base import KINDS
 from xling.eval.rows.own_columns import TAG, Reading
+from xling.eval.rows.own_markup import ENDINGS
 from xling.eval.rows.readers import lines
 from xling.eval.rows.wikiann import tell_once
 
@@ -25,7 +26,8 @@ SPLITS = {
 }
 """Word in a file's name -> the split of its rows."""
 GUIDE = "docs/guides/own_test_set.md"
-_FORMATS = ("tsv", "tab", "csv", "txt", "json", "jsonl", "ndjson", "conll", "conllu", "bio", "iob", "gz")
+_FORMATS = ("tsv", "tab", "csv", "txt", "json", "jsonl", "ndjson", "conll", "conllu", "bio", "iob", "gz",
+            "tmx", "xlf", "xliff", "xml")  # fmt: skip
 _WORD = re.compile("[A-Za-z]{2,3}[-_](?:[A-Z][a-z]{3}|[A-Z]{2})(?![A-Za-z])|[^-_ ()]+")
 """A part of a file's name: a code with a script or a region, or what stands between hyphens, underscores and blanks."""
 _TREEBANK = "ud"
@@ -45,7 +47,7 @@ class OwnFiles:
             with these settings. Names such as ``sw.test.conll`` say language and split.
         classes: own files with a class for each text: TSV, CSV or JSON lines.
         pairs: own files with a class for each pair of texts.
-        retrieval: own files with texts and their translations: a table, or two line-aligned files.
+        retrieval: own files of texts and translations: a table, TMX, XLIFF, or two line-aligned files.
         mt: own files to translate, with references, as for ``retrieval``.
         train: own files to train on; ``train.sw=FILES`` names their language, which is ``source`` otherwise.
         dev: own files to choose the epoch on, as ``train``.
@@ -141,15 +143,14 @@ def resolved(
     for each in ("train", "dev", "test"):
         for code, patterns in _by_language(getattr(own, each)).items():
             for path in _expanded(patterns, each):
-                lang = code_of_side(code) if code else ""
-                lang = lang or _language_of(path, has_sides, source, each)
+                lang = code_of_side(code) if code else _language_of(path, has_sides, source, each)
                 files_of_rows.setdefault((lang, each), []).append(path)
                 placed.add(path.resolve())
     for path in _expanded(getattr(own, kind_setting), kind_setting):
         if path.resolve() not in placed:
-            its = _split_of(path, split)
-            lang = _language_of(path, has_sides, source, its)
-            files_of_rows.setdefault((lang, its), []).append(path)
+            its_split = _split_of(path, split)
+            lang = _language_of(path, has_sides, source, its_split)
+            files_of_rows.setdefault((lang, its_split), []).append(path)
     if has_sides:
         files_of_rows = _joined_sides(files_of_rows)
     return {key: tuple(dict.fromkeys(paths)) for key, paths in files_of_rows.items()}
@@ -186,7 +187,8 @@ def _joined_sides(files_of_rows: Mapping[tuple[str, str], list[Path]]) -> dict[t
 
 def _is_two_columns(path: Path) -> bool:
     first = next((line for _, line in lines(path)), "")
-    return path.suffix in (".tsv", ".csv") or "\t" in first or first.lstrip("\ufeff").startswith("{")
+    is_table = path.suffix.lower() in (".tsv", ".csv", *ENDINGS, ".xml")
+    return is_table or "\t" in first or first.lstrip("\ufeff").startswith("{")
 
 
 def _expanded(patterns: Sequence[str], setting: str) -> Iterator[Path]:
@@ -219,8 +221,8 @@ def _split_of(path: Path, default: str) -> str:
     return words[-1] if words else default
 
 
-def _language_of(path: Path, has_sides: bool, source: str, its: str) -> str:
-    """Return the language or the pair that a name tells, else the source; ``its`` is the split of its rows.
+def _language_of(path: Path, has_sides: bool, source: str, split: str) -> str:
+    """Return the language or the pair that a name tells, else the source.
 
     A code counts as a part between dots, at its end, or beside a word for a split: ``my_topics.tsv`` is not in Burmese.
     A name, or a code with a script or a region, counts everywhere.
@@ -251,7 +253,9 @@ def _language_of(path: Path, has_sides: bool, source: str, its: str) -> str:
         )
     if not langs and not has_sides:
         name = languages.get(source).name if is_language(source) else source
-        tell_once(f"{path}: no language in its name, so it is read as {name}: {its}.LANG=FILE tells another")
+        tell_once(
+            f"{path}: no language in its name, so it is read as {name}: {split}.LANG=FILE tells another"
+        )
     return langs[0] if langs else source
 
 

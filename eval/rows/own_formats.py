@@ -30,6 +30,7 @@ from xling.eval.rows.own_columns import (
     unread_columns,
 )
 from xling.eval.rows.own_inline import check_lengths, has_lists, rows_of_lists, sentences_by_line
+from xling.eval.rows.own_markup import ENDINGS, SEGMENT, read_markup, refuse_other_format
 from xling.eval.rows.own_spans import has_spans, is_accepted, spans_within_words, words_of_spans
 from xling.eval.rows.own_tables import delimited_rows
 from xling.eval.rows.readers import lines, parse_json
@@ -41,8 +42,6 @@ CONLLU_WIDTH = 10
 _RANGE = re.compile(r"\d+[-.]\d+")
 """Number of a range of words or of an empty node in CoNLL-U."""
 _BLANKS = re.compile("[ \t]+")  # not every white space: a no-break space is part of a word
-_SEGMENT = re.compile(r"\s*(<seg [^>]*>|<\?xml |<(refset|srcset|tstset|mteval) ?[^>]*>)", re.IGNORECASE)
-"""What a line of WMT's and IWSLT's files of segments begins with."""
 _MARKS = {
     "sub-words (@@)": re.compile(r"\w@@( |$)"),
     "sub-words (\u2581)": re.compile("(^| )\u2581"),
@@ -81,6 +80,8 @@ def read_table(paths: Sequence[Path], reading: Reading, langs: Sequence[str] = (
     if len(paths) == 2:
         return _aligned(paths)
     path = paths[0]
+    if len(langs) == 2 and path.suffix.lower() in ENDINGS:
+        return read_markup(path, langs)
     numbered = [
         (number, line.removeprefix("\ufeff") if number == 1 else line) for number, line in lines(path)
     ]
@@ -89,12 +90,7 @@ def read_table(paths: Sequence[Path], reading: Reading, langs: Sequence[str] = (
     filled = [(number, line) for number, line in numbered if line.strip()]
     if not filled:
         raise UserError(f"{path} has no rows", fix="give a file with labelled rows")
-    if filled[0][1].startswith("#FORMAT=WebAnno TSV"):
-        raise UserError(
-            f"{path} is WebAnno TSV, as INCEpTION exports it",
-            "CoNLL columns or JSON lines",
-            "export the documents as CoNLL 2002 or CoNLL 2003",
-        )
+    refuse_other_format(path, filled[0][1])
     if filled[0][1].lstrip().startswith("{"):
         table = _json_rows(path, filled, reading, langs)
     elif filled[0][1].lstrip().startswith("[") and path.suffix == ".json":
@@ -171,7 +167,7 @@ def _check_plain(path: Path, texts: Sequence[str]) -> None:
     filled = [text for text in texts if text.strip()]
     if filled and (all("\t" in text for text in filled) or all(text.startswith('{"') for text in filled)):
         what, fix = "rows of a table", "join tables of one pair into one file: cat A B > C"
-    elif any(map(_SEGMENT.match, texts)):
+    elif any(map(SEGMENT.match, texts)):
         what, fix = (
             "markup",
             "take the texts out of it: sed -n 's/.*<seg[^>]*> *\\(.*\\) *<\\/seg>.*/\\1/p' FILE",

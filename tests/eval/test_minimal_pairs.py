@@ -101,5 +101,5 @@ def test_a_model_that_fills_no_masks_is_refused(
     ):
         EncoderBackend(copy, "pretrained").predict(None, suites()["multiblimp"], rows, "en")
     monkeypatch.setattr(model_weights, "has_decoder", lambda directory: True)
-    with pytest.raises(UserError, match="can fill no masks: it has a decoder, or no LM head"):
+    with pytest.raises(UserError, match="it has a decoder, or is an encoder that transformers computes"):
         EncoderBackend(model, "pretrained").predict(None, suites()["multiblimp"], rows, "en")

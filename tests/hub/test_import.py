@@ -141,6 +141,20 @@ def test_a_pickle_wants_the_flag(copied: Path, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "model.pt").is_file()
 
 
+@pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "module._orig_mod.", "_fsdp_wrapped_module."])
+def test_names_that_a_wrapper_put_before_weights_are_left_out(
+    copied: Path, tmp_path: Path, prefix: str
+) -> None:
+    from safetensors.torch import load_file, save_file
+
+    run_hf(ImportConfig(copied, tmp_path / "plain"))
+    state = load_file(copied / "model.safetensors")
+    save_file({prefix + name: weight for name, weight in state.items()}, copied / "model.safetensors")
+    run_hf(ImportConfig(copied, tmp_path / "out"))
+    plain, found = (model_weights.load_model(tmp_path / name)[0].state_dict() for name in ("plain", "out"))
+    assert all(torch.equal(plain[name], found[name]) for name in plain)
+
+
 def test_a_pickle_in_parts_is_read_whole(copied: Path, tmp_path: Path) -> None:
     run_hf(ImportConfig(copied, tmp_path / "whole"))
     as_pickle(copied)

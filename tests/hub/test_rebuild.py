@@ -23,23 +23,28 @@ LINES = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def foreign(vocab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small XLM-R whose tokenizer transformers has saved."""
+def saved_by_transformers(spm: Path, folder: Path) -> Path:
+    """A small XLM-R with random weights, whose tokenizer transformers has made of a SentencePiece model."""
     from transformers import XLMRobertaConfig, XLMRobertaForMaskedLM, XLMRobertaTokenizer
 
     torch.manual_seed(1)
-    folder = tmp_path_factory.mktemp("saved")
-    shutil.copy(vocab / "spm.model", folder / "sentencepiece.bpe.model")
+    shutil.copy(spm, folder / "sentencepiece.bpe.model")
     (folder / "config.json").write_text('{"model_type": "xlm-roberta"}')
     tokenizer = XLMRobertaTokenizer.from_pretrained(folder)
-    (folder / "sentencepiece.bpe.model").unlink()
     tokenizer.save_pretrained(folder)
     config = XLMRobertaConfig(
         vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
         max_position_embeddings=66, type_vocab_size=1, pad_token_id=1,
     )  # fmt: skip
     XLMRobertaForMaskedLM(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def foreign(vocab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small XLM-R with a tokenizer.json alone."""
+    folder = saved_by_transformers(vocab / "spm.model", tmp_path_factory.mktemp("saved"))
+    (folder / "sentencepiece.bpe.model").unlink()
     assert (folder / "tokenizer.json").is_file() and not list(folder.glob("*.model"))
     return folder
 
@@ -120,3 +125,40 @@ def test_files_of_two_tokenizers_are_refused(foreign: Path, vocab: Path, tmp_pat
     with pytest.raises(UserError, match=r"tokenizer.json cuts .*OLD woman.* give the tokenizer"):
         run_hf(ImportConfig(copy, tmp_path / "again"))
     assert not (tmp_path / "again").exists()
+
+
+def test_letters_of_which_transformers_drops_a_mark_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import sentencepiece
+    from transformers import AutoTokenizer
+
+    lines = [
+        "o\u0323\u0300ro\u0323\u0300 e\u0323\u0301ko\u0323\u0301",
+        "\u1ecdr\u1ecd a\u1e63\u1ecd",
+        "the old house",
+        "a red boat",
+    ]
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines * 20), model_prefix=str(tmp_path / "yo"), vocab_size=30,
+        hard_vocab_limit=False, minloglevel=2,
+    )  # fmt: skip
+    (tmp_path / "hf").mkdir()
+    folder = saved_by_transformers(tmp_path / "yo.model", tmp_path / "hf")
+    run_hf(ImportConfig(folder, tmp_path / "in"))
+    assert "decomposed letters with two marks, as in Yoruba, keep both" in capsys.readouterr().err
+    own = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "yo.model"))
+    wanted = [number + 1 for number in own.encode(lines[0])]
+    assert ids_of(tmp_path / "in", lines[0]) == wanted and 3 not in wanted[1:]
+    assert AutoTokenizer.from_pretrained(folder)(lines[0], add_special_tokens=False)["input_ids"] != wanted
+
+
+def test_nothing_is_told_of_a_tokenizer_that_drops_no_mark(
+    foreign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = json.loads((foreign / "tokenizer.json").read_text())
+    shutil.copytree(foreign, tmp_path / "copy")
+    told["normalizer"] = None
+    (tmp_path / "copy" / "tokenizer.json").write_text(json.dumps(told))
+    run_hf(ImportConfig(tmp_path / "copy", tmp_path / "in"))
+    assert "two marks" not in capsys.readouterr().err

@@ -16,6 +16,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from tests.hub.differences import largest
 from tests.tuning import fine_tune
 from xling.core.errors import UserError
+from xling.core.output import manifest
 from xling.hub.export import run_hf as export_hf
 from xling.hub.imports import run_hf
 from xling.hub.settings import ExportConfig, ImportConfig
@@ -56,7 +57,7 @@ def save_random(text: list[str], folder: Path, lower: bool = True) -> None:
     torch.manual_seed(1)
     model = XLMWithLMHeadModel(
         XLMConfig(vocab_size=len(words), emb_dim=32, n_layers=2, n_heads=4, max_position_embeddings=64, n_langs=2,
-                  use_lang_emb=True, pad_index=2, mask_index=5)
+                  use_lang_emb=True, pad_index=2, mask_index=5, lang2id={"en": 1, "ar": 0}, id2lang={0: "ar", 1: "en"})
     )  # fmt: skip
     for name, parameter in model.named_parameters():
         torch.nn.init.normal_(parameter, 0.5 if "norm" in name else 0.0, 0.3)
@@ -81,21 +82,35 @@ def test_states_and_ids_are_those_of_transformers(written: Path, tmp_path: Path)
     processor = vocab.load_processor(tmp_path / "in")
     backend = EncoderBackend(tmp_path / "in", "pretrained")
     seen = set()
-    for layer in (1, -1):
-        mine = backend.embed(LINES, "en", layer, "mean")
+    for layer, lang in ((1, "en"), (-1, "eng_Latn"), (1, "ar"), (-1, "ar")):
+        mine = backend.embed(LINES, lang, layer, "mean")
         for row, line in enumerate(LINES):
             ids = words(line)["input_ids"]
             assert [processor._stored_ids[n] for n in encode_pieces(processor, line)] == ids[1:-1], line
             assert [ids[0], ids[-1]] == [processor._stored_ids[0], processor._stored_ids[2]]
             seen.update(ids[1:-1])
+            langs = torch.full((1, len(ids)), int(lang != "ar"))
             with torch.inference_mode():
-                states = theirs(torch.tensor([ids]), output_hidden_states=True).hidden_states[layer][0, 1:-1]
+                output = theirs(torch.tensor([ids]), langs=langs, output_hidden_states=True)
+            states = output.hidden_states[layer][0, 1:-1]
             if len(ids) > 2:
                 assert largest(mine[row], states.mean(0)) <= 1e-5, line
     assert len(seen) > 30
     assert len(processor._stored_ids) == len(
         model_weights.load_model(tmp_path / "in")[0].encoder.tokens.weight
     )
+
+
+def test_a_language_without_a_vector_is_refused(written: Path, tmp_path: Path) -> None:
+    run_hf(ImportConfig(written, tmp_path / "in"))
+    backend = EncoderBackend(tmp_path / "in", "pretrained")
+    with pytest.raises(
+        UserError, match="a vector for each of its languages, and none for 'sw'; valid: ar, en"
+    ):
+        backend.embed(LINES, "sw", -1, "mean")
+    assert manifest.read(tmp_path / "in").counts["langs"] == ["ar", "en"]
+    with pytest.raises(UserError, match=r"langs=en,ar, and .* has tokens or vectors for ar, en"):
+        run_hf(ImportConfig(written, tmp_path / "other", ("en", "ar")))
 
 
 def test_words_have_the_pieces_of_the_running_text(written: Path, tmp_path: Path) -> None:
@@ -230,8 +245,9 @@ def test_tags_are_exported_and_pairs_refused(written: Path, tmp_path: Path) -> N
     for row, [(example, wanted)] in zip(rows, tuned.scores(rows), strict=True):
         ids = words(" ".join(row.fields["tokens"]))["input_ids"]
         assert [tuned.processor._stored_ids[n] for n in example["tokens"]] == ids
+        langs = torch.full((1, len(ids)), 1)  # English, in which it was fine-tuned
         with torch.inference_mode():
-            found = model(torch.tensor([ids])).logits[0][example["chosen"]]
+            found = model(torch.tensor([ids]), langs=langs).logits[0][example["chosen"]]
         assert largest(found, wanted) <= 1e-5
 
 

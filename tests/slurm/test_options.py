@@ -177,6 +177,28 @@ def test_a_copy_of_the_package_is_imported_first(tmp_path: Path, monkeypatch: py
         snapshot(tmp_path / "code")  # it is there already
 
 
+@pytest.mark.parametrize(
+    ("settings", "wanted"),
+    [
+        ({"sbatch.export": "NONE", "snapshot": "true"}, "--export=ALL"),
+        ({"sbatch.export": "HOME,LANG"}, "--export=ALL"),
+        ({"sbatch.export": "NONE", "srun.export": "PATH"}, "--export=PATH"),
+        ({}, ""),
+    ],
+)
+def test_a_part_gets_what_its_batch_script_exports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], wanted: str
+) -> None:
+    """sbatch(1): srun takes over --export of sbatch, so that PYTHONPATH of the copied code would be lost."""
+    lines = part_of(planned(tmp_path, monkeypatch, **settings), "run").splitlines()
+    (run,) = [line for line in lines if line.startswith("srun ")]
+    assert [word for word in run.split() if word.startswith("--export")] == [*filter(None, [wanted])]
+    exported = settings.get("sbatch.export")
+    assert [line for line in lines if "--export" in line and line.startswith("#SBATCH")] == (
+        [f"#SBATCH --export={exported}"] if exported else []
+    )
+
+
 def test_old_records_have_none_of_these() -> None:
     assert Resources() == Resources(sbatch={}, srun={}, container="", mounts=(), snapshot=False)
 

@@ -9,7 +9,7 @@ from xling.hub.settings import ImportConfig
 from xling.hub.source import locate_model, read_optional_json, run_hf, tell_head
 
 HF_PREFIX = "hf:"
-IMPORTER = 4
+IMPORTER = 5
 """Version of what an import writes: with a new one every model is imported again."""
 
 

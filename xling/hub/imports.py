@@ -109,6 +109,11 @@ def publish_transformers_encoder(
     with files.explain_file_errors(folder):
         tokens = transformers_wrapper.load_tokenizer(folder)
         model, export_data = transformers_wrapper.build_wrapper(state, config, tokens, cfg.source)
+        if model.encoder.langs is not None:
+            names = sorted((number, name) for name, number in (config.get("lang2id") or {}).items())
+            model_langs = [languages.get(name).code for _, name in names]
+            _check_languages(langs, model_langs or langs, folder)
+            langs = model_langs or langs
         write_sentence = _sentence_writer(cfg, folder, modules, model.cfg)
     inputs = [folder if stage == "import hf" else cfg.source]
     if published := manifest.up_to_date(cfg.out, stage, cfg, inputs):
@@ -252,7 +257,7 @@ READERS = {
 def _check_languages(requested: list[str], model_langs: list[str], model_name: Path) -> None:
     if requested and requested != model_langs:
         raise UserError(
-            f"langs={','.join(requested)}, and {model_name} has tokens for {', '.join(model_langs)}",
+            f"langs={','.join(requested)}, and {model_name} has tokens or vectors for {', '.join(model_langs)}",
             "the languages of the model",
             "leave langs out",
         )

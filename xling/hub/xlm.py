@@ -73,10 +73,9 @@ def to_hf_weights(
     state: Mapping[str, Shaped[torch.Tensor, " ..."]],
 ) -> dict[str, Shaped[torch.Tensor, " ..."]]:
     """Rename the weights of a checkpoint; those of a training on several GPUs begin with ``module.``."""
-    weights = {name.removeprefix("module."): tensor for name, tensor in state.items()}
     return {
         name if name.startswith("pred_layer.") else f"transformer.{name}": tensor
-        for name, tensor in weights.items()
+        for name, tensor in files.without_wrappers(state).items()
     }
 
 

@@ -41,9 +41,9 @@ class MaskedLM:
         model, self.langs = model_weights.load_model(ckpt, random_init=random_init)
         if getattr(model, "lm_head", None) is None or model_weights.has_decoder(ckpt):
             raise UserError(
-                f"{ckpt} can fill no masks: it has a decoder, or no LM head",
+                f"{ckpt} can fill no masks: it has a decoder, or is an encoder that transformers computes",
                 valid,
-                "give another checkpoint",
+                "give one of ours, or an import of the type xlm-roberta, bert or modernbert",
             )
         if model.lm_head.is_untrained:
             raise UserError(

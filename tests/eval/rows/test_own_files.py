@@ -406,6 +406,13 @@ def test_a_file_without_a_language_in_its_name_is_announced(
     assert message in capsys.readouterr().err
     own.define(from_dict(OwnFiles, {"classes": [path]}), "en", "train")
     assert message.replace("test.LANG", "train.LANG") in capsys.readouterr().err
+    train = written(tmp_path, "topics.train.tsv", rows)
+    own.define(
+        from_dict(OwnFiles, {"classes": [path], "test": {"sw": [path]}, "train": [train]}), "en", "test"
+    )
+    assert (
+        f"{train}: no language in its name, so it is read as English: train.LANG=" in capsys.readouterr().err
+    )
     suite_of("classes", written(tmp_path, "sw.test.tsv", rows))
     own.define(from_dict(OwnFiles, {"classes": [path], "test": {"sw": [path]}}), "en", "test")
     assert "no language" not in capsys.readouterr().err

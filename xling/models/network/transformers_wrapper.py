@@ -82,7 +82,7 @@ class TransformersEncoder(nn.Module):
         dropout: dropout of its layers in training; None for its own.
     """
 
-    langs = segments = relative = invertible = None
+    segments = relative = invertible = None
 
     def __init__(self, settings: Mapping[str, Any], vocab_size: int, dropout: float | None = None) -> None:
         super().__init__()
@@ -98,6 +98,12 @@ class TransformersEncoder(nn.Module):
         if padding is not None:  # RoBERTa's positions start after that of the padding
             self.cfg = replace(self.cfg, max_positions=self.cfg.max_positions - padding - 1)
         self._has_segments = int(settings.get("type_vocab_size") or 0) > 1
+        self.cfg = replace(self.cfg, lang_embeddings=self.langs is not None)
+
+    @property
+    def langs(self) -> nn.Embedding | None:
+        """The language embeddings, which some models of XLM have."""
+        return getattr(self.body, "lang_embeddings", None)
 
     @property
     def layers(self) -> range:
@@ -109,13 +115,14 @@ class TransformersEncoder(nn.Module):
         src_tokens: Int[Tensor, " tokens"],
         positions: Int[Tensor, " tokens"],
         runs: SequenceRuns,
+        langs: Int[Tensor, " tokens"] | None = None,
         layer: int | None = None,
         segments: Int[Tensor, " tokens"] | None = None,
         **_: Any,
     ) -> Float[Tensor, "tokens dim"]:
         """Compute hidden states (N, D) of a packed batch; see `xling.models.network.encoder.Encoder.forward`."""
         words = self.tokens(src_tokens)
-        return self.contextualise(words, positions, Attention(runs), None, layer, segments)
+        return self.contextualise(words, positions, Attention(runs), langs, layer, segments)
 
     def contextualise(
         self,
@@ -128,9 +135,9 @@ class TransformersEncoder(nn.Module):
     ) -> Float[Tensor, "tokens dim"]:
         """Compute hidden states (N, D) of word vectors (N, D).
 
-        Languages and positions are handled by the model itself.
+        Positions are handled by the model itself.
         """
-        output, is_real = self._run(embeddings, attention, segments, layer is not None)
+        output, is_real = self._run(embeddings, attention, langs, segments, layer is not None)
         states: Tensor = output.last_hidden_state if layer is None else output.hidden_states[layer]
         return states[is_real]
 
@@ -143,13 +150,14 @@ class TransformersEncoder(nn.Module):
         segments: Int[Tensor, " tokens"] | None = None,
     ) -> list[Float[Tensor, "tokens dim"]]:
         """Return the hidden states after 0, 1, ... and all layers, layers + 1 times (N, D)."""
-        output, is_real = self._run(embeddings, attention, segments, True)
+        output, is_real = self._run(embeddings, attention, langs, segments, True)
         return [states[is_real] for states in output.hidden_states]
 
     def _run(
         self,
         embeddings: Float[Tensor, "tokens dim"],
         attention: Attention,
+        langs: Int[Tensor, " tokens"] | None,
         segments: Int[Tensor, " tokens"] | None,
         all_layers: bool,
     ) -> tuple[Any, Tensor]:
@@ -158,15 +166,19 @@ class TransformersEncoder(nn.Module):
         padded = nn.utils.rnn.pad_sequence(list(embeddings.split(lengths)), batch_first=True)
         sizes = torch.tensor(lengths, device=embeddings.device)
         is_real = torch.arange(padded.shape[1], device=embeddings.device) < sizes[:, None]
-        segment_arguments = {}
-        if self._has_segments and segments is not None:
-            segment_rows = list(segments.split(lengths))
-            segment_arguments["token_type_ids"] = nn.utils.rnn.pad_sequence(segment_rows, batch_first=True)
+        of_tokens = {
+            "token_type_ids": segments if self._has_segments else None,
+            "langs": None if self.langs is None else langs,
+        }
         output = self.body(
             inputs_embeds=padded,
             attention_mask=is_real.long(),
             output_hidden_states=all_layers,
-            **segment_arguments,
+            **{
+                name: nn.utils.rnn.pad_sequence(list(values.split(lengths)), batch_first=True)
+                for name, values in of_tokens.items()
+                if values is not None
+            },
         )
         return output, is_real
 
