@@ -24,6 +24,7 @@ from xling.eval.rows.suite import Example, Suite, data_folder, languages_at, loa
 from xling.eval.run import plan
 from xling.eval.run.settings import EvalConfig
 from xling.eval.scores import score_file
+from xling.models.files import model_folder
 from xling.pages import figure, page, tabular
 from xling.pages.tabular import Cell, Table
 from xling.text import vocab
@@ -38,7 +39,7 @@ class AnalyseConfig:
     """Settings of ``xling analyse``.
 
     Args:
-        checkpoint: a pre-trained model.
+        checkpoint: a pre-trained model, or a fine-tuned one, which has no random control.
         suites: retrieval suites, and suites of texts with a class; the latter are probed.
         out: directory to publish: ``analysis.html``, ``analysis.json`` and one CSV file per table.
         data: folder of the suites' files; default: what XLING_DATA names.
@@ -149,7 +150,8 @@ def _spread_rows(rows: Sequence[Example], max_rows: int) -> list[Example]:
 
 def _by_layer(name: str, texts: Sequence[AlignedTexts], cfg: AnalyseConfig) -> Iterator[Row]:
     settings = EvalConfig(cfg.suites, cfg.out, checkpoint=cfg.checkpoint)
-    for system in SYSTEMS:
+    tuned = any(model_folder.has_head(path) for path in (cfg.checkpoint, cfg.other) if path)
+    for system in SYSTEMS[:1] if tuned else SYSTEMS:
         model: Any = systems.build(system, settings)
         other: Any = systems.build(system, replace(settings, checkpoint=cfg.other)) if cfg.other else model
         if cfg.other:
@@ -175,11 +177,13 @@ def _by_layer(name: str, texts: Sequence[AlignedTexts], cfg: AnalyseConfig) -> I
 
 
 def _layers_of(model: systems.Backend, cfg: AnalyseConfig) -> Iterator[int]:
-    """Yield layers from 0; a model raises an error when it has no more."""
+    """Yield layers from 0; a model raises an error when it has no more, and one at layer 0 is the user's."""
     for layer in range(1000):
         try:
             model.embed(["a"], cfg.source, layer, cfg.pooling)
         except UserError:
+            if not layer:
+                raise
             return
         yield layer
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.transfer.test_tune import FAST, labels
+from tests.transfer.test_tune import rows as rows_of
+from tests.tuning import fine_tune
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.eval.analysis import measures, run
@@ -23,6 +27,8 @@ from xling.eval.scores.score_file import Score
 from xling.static import encoder_files
 from xling.static.shape import StaticConfig
 from xling.text.words.features import split_tokens, word_features
+from xling.transfer import tune
+from xling.transfer.backend import EncoderBackend
 
 LABELS = ("health", "sports", "travel")
 DRAW = np.random.default_rng(1)
@@ -210,6 +216,27 @@ def test_the_command_measures_every_layer_beside_random_weights(model: Path, tmp
     before = (cfg.out / "manifest.json").read_bytes()
     run.run(cfg)
     assert (cfg.out / "manifest.json").read_bytes() == before, "up to date"
+
+
+def test_a_fine_tuned_body_is_measured_without_a_random_control(model: Path, tmp_path: Path) -> None:
+    data, task = _data(tmp_path / "data"), tmp_path / "task"
+    task.mkdir()
+    cfg = replace(FAST, epochs=1, freeze="encoder")  # so its body is that of the model
+    tuned = fine_tune(model, "classify", labels("classify"), rows_of("classify"), cfg)[-1]
+    tune.save_tuned(tuned, task, model, ["en"])
+    measured = {}
+    for start in (model, task):
+        run.run(AnalyseConfig(start, ("sib200",), tmp_path / f"of {start.name}", data, ("de",), rows=12))
+        measured[start] = json.loads((tmp_path / f"of {start.name}/analysis.json").read_text())
+    assert measured[task] == [row for row in measured[model] if row["system"] == "pretrained"] != []
+    assert EncoderBackend(task, "pretrained").embed(["a boat"], "en", 1, "mean").shape == (1, 32)
+
+
+def test_a_layer_that_cannot_be_read_is_no_empty_table(model: Path, tmp_path: Path) -> None:
+    data = _data(tmp_path / "data")
+    with pytest.raises(UserError, match="unknown pooling 'middle'; valid: cls, max, mean"):
+        run.run(AnalyseConfig(model, ("sib200",), tmp_path / "out", data, ("de",), pooling="middle"))
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_static_encoder_has_one_layer_and_features_in_place_of_sub_words(tmp_path: Path) -> None:

@@ -77,6 +77,23 @@ def test_a_student_has_half_of_its_teachers_layers() -> None:
     assert steps["int8"].int8 and not steps["scores"].int8
 
 
+def test_one_language_or_several_have_the_same_budget() -> None:
+    steps = settings("mono_or_multi", "data=FOLDER", "lang=eu")
+    one, all_of_them = steps["mono"], steps["multi"]
+    assert (one.train, one.model, one.objectives) == (
+        all_of_them.train,
+        all_of_them.model,
+        all_of_them.objectives,
+    )
+    assert one.train.updates == 1000 and steps["vocab"].size == steps["multi_vocab"].size
+    assert set(steps["multi_vocab"].corpora) == {"sw", "eu", "fr"} and set(steps["vocab"].corpora) == {"eu"}
+    assert steps["vocab"].corpora["eu"] == steps["multi_vocab"].corpora["eu"]
+    scores = steps["scores"]
+    assert scores.checkpoints == (f"monolingual={one.out}", f"multilingual={all_of_them.out}")
+    assert (scores.langs, scores.source, scores.protocol) == (("eu",), "eu", "in_language")
+    assert scores.systems == ("pretrained", "random", "ngram") and scores.seeds == (1, 2, 3)
+
+
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("adapt")

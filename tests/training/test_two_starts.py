@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,9 +16,12 @@ from xling.core.output import manifest
 from xling.core.settings import config
 from xling.corpora.binarize import BinarizeConfig
 from xling.corpora.binarize import run as binarize
+from xling.data.packing import pack_seq2seq
+from xling.data.symbols import Symbols
 from xling.models.files.model_weights import load_seq2seq, mask_of, save_model
 from xling.models.network.encoder import EncoderConfig, EncoderModel
 from xling.models.network.seq2seq import Seq2SeqConfig, Seq2SeqModel
+from xling.objectives.seq2seq import example
 from xling.static.new_rows import Vocabulary
 from xling.text.vocab import VocabConfig
 from xling.text.vocab import run as make_vocab
@@ -106,6 +110,26 @@ def test_each_side_is_that_of_its_model(
             assert torch.equal(model[at + "kv.bias"], first[of + "qkv.bias"][32:])
             assert torch.equal(model[at + "out.weight"], first[of + "out.weight"])
             assert torch.equal(model[at + "norm.weight"], first[of + "attn_norm.weight"])
+
+
+@pytest.mark.parametrize("tables", ["true", "false"])
+def test_a_decoder_from_an_encoder_knows_no_later_token_and_reads_the_source(
+    shards: Path, tiny: tuple[str, ...], two: tuple[Path, Path], tmp_path: Path, tables: str
+) -> None:
+    """The start of the decoder read both sides of a token."""
+    start = (f"encoder={two[0]}", f"decoder={two[1]}", f"model.decoder_embeddings={tables}", "cross=self")
+    model = made(shards, tiny, tmp_path / "out", *start).eval()
+    symbols = Symbols(mask_of(two[0]), ("en", "ar"))
+
+    def states(source: list[int], target: list[int]) -> torch.Tensor:
+        row = example(np.array([*source, 2]), np.array([*target, 2]), 0, 1, symbols) | {"id": np.array([0])}
+        found: torch.Tensor = model(**pack_seq2seq([row])["net_input"])
+        return found
+
+    plain, later = states([5, 6, 7], [9, 10, 11]), states([5, 6, 7], [9, 10, 12])
+    torch.testing.assert_close(later[:3], plain[:3], atol=1e-5, rtol=1e-4)
+    assert not torch.allclose(later[3:], plain[3:], atol=1e-4)
+    assert not torch.allclose(states([5, 8, 7], [9, 10, 11])[0], plain[0], atol=1e-4)
 
 
 def test_one_table_is_the_encoders_and_it_is_told(

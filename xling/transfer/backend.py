@@ -291,7 +291,7 @@ class EncoderBackend:
         """Return the encoder, its languages, its tokenizer, and how it makes sentence vectors if it says so."""
         if self._embedder is None:
             torch.manual_seed(self.control_seed)
-            model, langs = model_weights.load_model(self.ckpt, random_init=self.random_init)
+            model, langs = model_weights.load_body(self.ckpt, random_init=self.random_init)
             if self.int8:
                 quantise(model.encoder)
             head = read_head(self.ckpt, model.cfg.dim, self.random_init)

@@ -74,7 +74,7 @@ class TextToText:
                 raise UserError(
                     f"the vocabulary of {self.generator.ckpt} cannot write the class {label!r}",
                     "names of classes in pieces of the vocabulary",
-                    "leave fit.text_to_text out",
+                    "leave fit.text_to_text out, or pre-train over a vocabulary with byte_fallback=true",
                 )
 
     def predict(
