@@ -49,9 +49,10 @@ _END = re.compile(
 )
 _MAX_ORDINAL_DIGITS = 3
 # Titles and words before names and numbers that are no words of another language which may end a sentence.
-_TITLES = frozenset(
-    ["dr", "dra", "drs", "mr", "mrs", "ms", "prof", "st", "gen", "col", "sgt", "capt", "gov", "lt", "vs", "mme", "mlle", "mgr", "dott", "hr", "nr", "dkt", "mhe", "bw", "проф", "акад", "ул", "стр", "рис", "डॉ", "प्रो", "नं", "स्व", "ডা"]
-)
+_TITLES = frozenset({
+    "dr", "dra", "drs", "mr", "mrs", "ms", "prof", "st", "gen", "col", "sgt", "capt", "gov", "lt", "vs", "mme", "mlle",
+    "mgr", "dott", "hr", "nr", "dkt", "mhe", "bw", "проф", "акад", "ул", "стр", "рис", "डॉ", "प्रो", "नं", "स्व", "ডা",
+})  # fmt: skip
 _FULL_STOP = re.compile(r"\.\s+(?=\w)")
 # Tibetan: after "and" and the particles of clauses a shad is a comma.
 _TIBETAN_COMMA = re.compile("(?:དང|ནི|སྟེ|ཏེ)[་༌]?$")
