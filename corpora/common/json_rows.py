@@ -10,6 +10,21 @@ _DECODER = json.JSONDecoder()
 COMMA_NOTE = "JSON rows with a comma at their end, read without it"
 JOINED_NOTE = "JSON rows on the line of another one, whose line end is missing"
 ARRAY_NOTE = "JSON rows with a mark of an array or a separator at them, read without it"
+TWICE_NOTE = "JSON rows with the same field twice, of which the last one counts"
+
+
+def _note_twice(text: str, value: Any, ledger: Ledger) -> None:
+    """Count a row that has a field twice; only where a name is in its text twice it is read again."""
+    if isinstance(value, dict) and any(text.count(f'"{key}"') > 1 for key in value):
+        fields = list[tuple[str, Any]]()
+
+        def keep(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+            fields[:] = pairs  # at last those of the outermost object
+            return dict(pairs)
+
+        json.loads(text, object_pairs_hook=keep)
+        if len(fields) > len(value):
+            ledger.count_event(TWICE_NOTE)
 
 
 def read_values(line: str | bytes, ledger: Ledger) -> list[Any]:
@@ -25,7 +40,9 @@ def read_values(line: str | bytes, ledger: Ledger) -> list[Any]:
     if text in ("", "[", "]", "],"):
         return []
     with suppress(ValueError, RecursionError):  # a number of too many digits is a ValueError
-        return [_DECODER.decode(text)]
+        value = _DECODER.decode(text)
+        _note_twice(text, value, ledger)
+        return [value]
     bare = text.removeprefix("\x1e").removeprefix("[").removesuffix(",")
     if bare.count("[") != bare.count("]"):
         bare = bare.rstrip().removesuffix("]")

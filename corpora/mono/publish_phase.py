@@ -18,7 +18,7 @@ from xling.corpora.card import publication
 from xling.corpora.card.counters import Counters
 from xling.corpora.card.ledgers import merged_counters, merged_ledger
 from xling.corpora.card.publication import STATS
-from xling.corpora.common.json_rows import ARRAY_NOTE, COMMA_NOTE, JOINED_NOTE
+from xling.corpora.common.json_rows import ARRAY_NOTE, COMMA_NOTE, JOINED_NOTE, TWICE_NOTE
 from xling.corpora.common.packed_xml import OUTSIDE_NOTE
 from xling.corpora.mono.build import PLAN, Build
 from xling.corpora.mono.parts import CUTOFFS, INPUTS, meanings, partial_reasons
@@ -46,6 +46,7 @@ _SAID_NOTES = (
     ARRAY_NOTE,
     JOINED_NOTE,
     COMMA_NOTE,
+    TWICE_NOTE,
     LISTED_NOTE,
     OUTSIDE_NOTE,
     LOST_CHARS_NOTE,

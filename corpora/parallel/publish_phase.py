@@ -22,7 +22,7 @@ from xling.corpora.card import publication
 from xling.corpora.card.counters import Counters
 from xling.corpora.card.ledgers import merged_counters, merged_ledger
 from xling.corpora.card.publication import STATS
-from xling.corpora.common.json_rows import ARRAY_NOTE, COMMA_NOTE, JOINED_NOTE
+from xling.corpora.common.json_rows import ARRAY_NOTE, COMMA_NOTE, JOINED_NOTE, TWICE_NOTE
 from xling.corpora.parallel import audit
 from xling.corpora.parallel.chain import REPAIRED, Chain, count_dropped, count_entered
 from xling.corpora.parallel.filters import PAIR_FILTERS
@@ -232,7 +232,7 @@ def summary(out: Path) -> Answer:
     for note, num in sorted(stats["ledger"]["notes"].items()):
         if note.startswith("truncated"):
             notes.append(f"  {num} {note}: what is missing behind its end is not counted; get it again")
-        elif note in (COMMA_NOTE, ARRAY_NOTE, JOINED_NOTE):
+        elif note in (COMMA_NOTE, ARRAY_NOTE, JOINED_NOTE, TWICE_NOTE):
             notes.append(f"  {note}: {num:,}")
     tokenised = "settings.repair.tokenised=true"
     text = publication.summary(out, stats, stats["pair"], ("pairs",), notes, tokenised, PAIR_FILTERS)

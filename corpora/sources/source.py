@@ -335,9 +335,9 @@ def unique_names(shards: list[Shard]) -> list[Shard]:
 # A line end beside a blank. The expression begins with a literal, for which `re` has a fast loop.
 _EXTRA_SPACE = re.compile(r"\n(?:\s|(?<=\s\n))")
 # Line ends of `str.splitlines`, beside \n. Behind another letter of Latin-1, U+0085 is the byte of an Arabic or Hebrew
-# letter, or an ellipsis, that was read as Latin-1; so is a no-break space.
+# letter, or an ellipsis, that was read as Latin-1; so is a no-break space. Before a blank it is the à of code page 850.
 _LINE_ENDS = "\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
-_LINE_END = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\u2028\u2029]|(?<![\x80-\xff])\x85")
+_LINE_END = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\u2028\u2029]|(?<![\x80-\xff])\x85(?![ ,.;:!?])")
 _IS_BYTE = re.compile(r"[\x80-\xf4][\x85\xa0](?=\s*\Z)")
 
 

@@ -45,6 +45,9 @@ _SIGN_IN_WORD = re.compile(
 _WORDS_OF_SIGN = 20
 _MIN_BAD, _MAX_BAD_SHARE = 3, 0.002  # of the characters; right text of 90 languages has a third of it at most
 _MAX_MISFIT_SHARE = 0.3  # of the characters beyond ASCII
+# Greek and Cyrillic letters that people type for those of African languages that a keyboard lacks: ``tι`` for ``tɩ``.
+_TYPED_FOR = str.maketrans("ιευбђ", "ieubd")
+_MAX_TYPED = 2  # kinds of them; text in a wrong code page has more, or other letters
 _TABLE_SIZE = 0x3100  # code points that are looked up one by one
 _PLAIN_RANGES = ((0x3100, 0x312F), (0x3400, 0x9FFF), (0xAC00, 0xD7A3), (0xFF01, 0xFF9D), (0x1F300, 0x1FAFF))
 
@@ -140,6 +143,9 @@ def _reason_beyond_repair(text: str, is_suspect: bool) -> str:
             return "lost_letters"
     if not is_suspect or text.isascii():
         return ""
+    foreign = {ord(char) for char in text if "\u036f" < char < "\u0530"}
+    if len(foreign) <= _MAX_TYPED and foreign <= _TYPED_FOR.keys():
+        text = text.translate(_TYPED_FOR)
     if sum(1 for _ in _SIGN_IN_WORD.finditer(text)) * _WORDS_OF_SIGN > len(text.split()):
         return "mojibake"
     num_strange = len(text) - len(text.encode("ascii", "ignore"))

@@ -59,6 +59,13 @@ def test_a_next_line_of_ebcdic_ends_a_line() -> None:
     assert paragraphs("First line.\x85Second line.\x85") == "First line.\nSecond line."
 
 
+def test_a_grave_of_code_page_850_ends_no_line() -> None:
+    """Its byte is 0x85: ``voilà tout`` was cut in two lines, and the letter lost."""
+    text = "Il est favorable à la paix, voilà tout."
+    wrong = text.encode("cp850").decode("latin-1")
+    assert paragraphs(wrong) == running_text(wrong, Ledger()) == wrong
+
+
 _PAIRS = {
     "ar": ("أنت تحب السلام والعلم", ("utf-8", "latin-1"), ("cp1256", "cp1252")),
     "el": ("Το μοναδικό μήνυμα που έχω είναι ότι δεν απευθύνεται σε εσάς", ("utf-8", "latin-1")),

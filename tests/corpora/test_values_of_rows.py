@@ -9,6 +9,7 @@ import pytest
 
 from xling.core import languages
 from xling.core.errors import UserError
+from xling.corpora.common.json_rows import TWICE_NOTE, read_values
 from xling.corpora.parallel.sources import SourceContext, open_sources
 from xling.corpora.sources.jsonl import as_date, as_text
 from xling.corpora.sources.source import Context, open_source
@@ -201,3 +202,18 @@ def test_a_cell_over_the_limit_is_told_by_its_limit(tmp_path):
     pq.write_table(pa.table({"text": [*TEXTS, "x" * (64 << 20) + "x"]}), tmp_path / "a.parquet")
     docs, dropped = documents(f"parquet:{tmp_path}/a.parquet")
     assert len(docs) == len(TEXTS) and dropped == {"cell over 64 MiB": 1}
+
+
+@pytest.mark.parametrize(
+    ("line", "num"),
+    [
+        ('{"text": "kwanza", "text": "pili"}', 1),
+        ('{"text": "pili", "meta": {"text": "a"}}', 0),
+        ('{"meta": {"a": 1, "a": 2}, "text": "pili"}', 0),
+        ('{"text": "say \\"text\\" here", "url": "u"}', 0),
+    ],
+)
+def test_a_field_that_a_row_has_twice_is_told(line: str, num: int) -> None:
+    ledger = Ledger()
+    assert read_values(line, ledger) == [json.loads(line)]
+    assert ledger.notes.get(TWICE_NOTE, 0) == num

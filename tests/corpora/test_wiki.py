@@ -239,6 +239,7 @@ FRENCH = [
     ("en", "10{{sup|-3}}", "10⁻³"), ("en", "{{as of|2010|June|lc=y}}", "as of June 2010"),
     ("en", "H<sub>2</sub>O", "H2O"), ("ru", "{{дата|3|5|1950}}", "3.5.1950"), ("ko", "{{llang|en|London}}", "London"),
     ("he", "{{אנגלית|house}}", "house"), ("ar", "{{إنج|house}}", "house"),
+    ("ru", "{{Флагификация|Кения}}", "Кения"), ("es", "{{bandera2|Kenia}}", "Kenia"), ("ko", "{{국기|케냐}}", "케냐"),
     ("fi", "{{k-de|Wort}}", "Wort"), ("de", "{{start date|1998|5|4}}", "1998-05-04"),
 ])  # fmt: skip
 def test_templates_keep_the_text_that_they_show(lang: str, source: str, text: str) -> None:

@@ -129,3 +129,36 @@ def test_latin_letters_that_were_read_in_an_eastern_code_page(codec: str) -> Non
 )
 def test_eastern_letters_beside_latin_ones_stay(text: str) -> None:
     assert repair.decode_entities(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Заседание назначено на понедельник, дом 5.",
+        "Η συνάντηση θα γίνει τη Δευτέρα.",
+        "הפגישה תתקיים ביום שני.",
+        "سيعقد الاجتماع يوم الاثنين.",
+        "Հանդիպումը կկայանա երկուշաբթի օրը։",
+    ],
+)
+def test_letters_of_two_bytes_that_were_read_as_gbk_come_back(text: str) -> None:
+    damaged = text.encode().decode("gbk")
+    assert repair.decode_entities(damaged) == text
+    assert pl.Series([damaged]).str.contains(repair.DAMAGE_PATTERN).all()
+    lost = f"{damaged} 鈥�"  # a dash in front of a space, whose third byte GBK does not have
+    assert repair.decode_entities(lost) == f"{text} �"
+
+
+def test_chinese_stays_as_it_is() -> None:
+    for text in ("维护世界和平为未来。", "他未为围危位味伟喂。", "系统卫士稀有戏曲，习惯喜欢。"):
+        assert repair.decode_entities(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["L’è vero, l’è bello e l’è buono.", "S’écria-t-il jusqu’à l’âme.", "“État” — “Égal” et “Être”"],
+)
+def test_apostrophes_before_accents_are_no_armenian_read_as_mac_roman(text: str) -> None:
+    assert repair.decode_mojibake(text) == text
+    armenian = "Բարև ձեզ, ինչպես եք"
+    assert repair.decode_mojibake(armenian.encode().decode("mac_roman")) == armenian

@@ -10,7 +10,6 @@ from xling.array_types import Bool, Int
 from xling.core.errors import UserError
 
 SPAN_STOP, LONGEST_SPAN = 0.2, 10
-MIN_UNSPACED_SHARE = 0.3
 
 
 @dataclass(frozen=True)
@@ -67,10 +66,8 @@ def choose(
     starts = rule.word_starts | rule.unspaced if rule.unspaced.any() else rule.word_starts
     groups = word_numbers(tokens, maskable, starts)
     if rule.unit == "span" and len(groups):
-        longest = LONGEST_SPAN
-        if rule.unspaced.any() and rule.unspaced[tokens[positions]].mean() > MIN_UNSPACED_SHARE:
-            # The share holds in a single sentence too: one long span would be most of it.
-            longest = min(longest, max(1, int(rule.prob * (groups[-1] + 1))))
+        # The share holds in a single sentence too: one long span would be most of it.
+        longest = min(LONGEST_SPAN, max(1, int(rule.prob * (groups[-1] + 1))))
         groups = span_numbers(groups, positions, rng, longest)
     return positions[choose_groups(groups, rule.prob, rng)]
 

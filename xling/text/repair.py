@@ -35,6 +35,13 @@ _ARABIC_SHAPES = re.compile("[\ufb50-\ufbb1\ufbd3-\ufbff\ufe70-\ufefc]+")
 _FOREIGN = "[\u0e01-\u0e5b\u4e00-\u9fff\uff61-\uff9f]"
 _IN_WORD = re.compile(f"(?<=[A-Za-z]){_FOREIGN}+|{_FOREIGN}+(?=[A-Za-z])")
 _FOREIGN_RUN, _NOT_LATIN = re.compile(f"{_FOREIGN}+"), re.compile("[^\0-\u024f\u1e00-\u1eff\u2000-\u20ff]")
+# Letters of Cyrillic, Greek, Hebrew, Arabic and Armenian, whose two bytes in UTF-8 are one character in GBK.
+_OF_GBK = frozenset(
+    bytes([first, rest]).decode("gbk") for first in range(0xCE, 0xDC) for rest in range(0x80, 0xC0)
+)
+_RUN_OF_GBK = f"[{''.join(sorted(_OF_GBK))}]{{4}}"
+_MAY_BE_GBK, _RUN = re.compile(_RUN_OF_GBK), re.compile("[^\0-\x7f]+")
+_MIN_OF_GBK, _MIN_SHARE_OF_GBK, _MIN_OF_A_LOST = 8, 0.8, 10  # Chinese has one in ten
 _CODE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+")
 # Bytes as mail programs write them (quoted-printable): a letter in UTF-8, then in such a text all else and cut lines.
 _MAIL_LETTER = re.compile(r"=[C-F][0-9A-F]=[89AB][0-9A-F]")
@@ -48,6 +55,8 @@ _WHOLE_TEXT_CODECS = ("cp1252", "cp1251", "cp1250", "mac_roman", "koi8_r", "cp12
 _CYRILLIC_REST = frozenset({"cp866"})
 """Code pages in which the bytes of longer letters look like words in Cyrillic, so only pairs are looked for."""
 _MIN_SEQUENCES = 3
+# First bytes of letters in Mac OS Roman that stand before letters in right text: ``l’è``, ``—à``.
+_MARKS_BEFORE_LETTERS = frozenset("’‘“”«»…–—\u00a0")
 
 
 @cache
@@ -111,7 +120,7 @@ DAMAGE_PATTERN = (
     r"[\u{fb50}-\u{fbff}\u{fe70}-\u{fefc}]|^(?:b|\[)['\"]|=[C-F][0-9A-F]=[89AB]|&[a-zA-Z#][a-zA-Z0-9]{1,8};|\\[unr]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u{ad}\u{feff}\u{200b}-\u{200f}\u{2028}-\u{202e}"
     r"\u{2060}-\u{2069}]|``|,,|\"\"|\p{L}[`´]\p{L}|Ã "
     + "".join(f"|{_sequence_pattern(codec)}" for codec in _WHOLE_TEXT_CODECS)
-    + "|[ÃÂÐÑ]\u00a0"
+    + f"|[ÃÂÐÑ]\u00a0|{_RUN_OF_GBK}"
 )
 """What a text holds in which a step of `mend` finds something; in the syntax of polars."""
 
@@ -121,6 +130,15 @@ def _decode_mail_bytes(match: re.Match[str]) -> str:
     with suppress(UnicodeDecodeError):
         return bytes.fromhex(match[0].replace("=", "")).decode() if match[0][1] not in "\r\n" else ""
     return match[0]
+
+
+def _decode_gbk(line: str) -> str:
+    """Return a line of UTF-8 in an alphabet of two bytes a letter that was read as GBK; lost bytes become U+FFFD."""
+    wide = [char for char in line if "\u3400" <= char <= "\u9fff"]
+    if sum(map(_OF_GBK.__contains__, wide)) < max(_MIN_OF_GBK, _MIN_SHARE_OF_GBK * len(wide)):
+        return line
+    decoded = _RUN.sub(lambda match: match[0].encode("gbk", "ignore").decode("utf-8", "replace"), line)
+    return decoded if decoded.count("\ufffd") * _MIN_OF_A_LOST <= len(decoded) else line
 
 
 def _decode_foreign(line: str) -> str:
@@ -146,6 +164,8 @@ def decode_entities(text: str) -> str:
         )
         if _IN_WORD.search(text):
             text = "\n".join(map(_decode_foreign, text.split("\n")))
+        if _MAY_BE_GBK.search(text):
+            text = "\n".join(map(_decode_gbk, text.split("\n")))
     if _PYTHON.match(text):
         with catch_warnings(action="error"), suppress(Exception):
             if repr(value := literal_eval(text)) == text:
@@ -281,6 +301,9 @@ def _decode_whole(
     except (KeyError, UnicodeError):
         return text
     sequences = sum(not char.isascii() for char in decoded_text)
+    firsts = {char for char in text if 0xC2 <= table.get(char, 0) <= 0xF4}
+    if firsts <= _MARKS_BEFORE_LETTERS and sum(map(str.isascii, filter(str.isalpha, text))) > sequences:
+        return text
     is_enough = sequences >= min_sequences or (sequences > 0 and _is_out_of_place(text, decoded_text))
     return decoded_text if is_enough and _has_expected_scripts(decoded_text, scripts) else text
 

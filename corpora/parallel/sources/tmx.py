@@ -75,7 +75,7 @@ def _rows(
         if segments is None:
             drop_row(ledger, "malformed", f"{name}/{number}", xml[:1000])
             continue
-        codes.update(segments)
+        codes.update(code.partition("-x-")[0] for code in segments)
         src, tgt = (text_in_language(segments, lang) for lang in (context.src, context.tgt))
         if src is None or tgt is None:
             drop_row(ledger, "missing_side", f"{name}/{number}", " | ".join(segments.values()))
@@ -84,7 +84,9 @@ def _rows(
 
 
 def read_unit(xml: str) -> dict[str, str] | None:
-    """Return the text of each language of a unit, by its code in lower case; the first one counts.
+    """Return the text of each language of a unit, by its code in lower case.
+
+    A further one under the same code, as in another script, has ``-x-`` and a number behind the code.
 
     None if the unit is not well-formed.
     """
@@ -111,7 +113,7 @@ def read_unit(xml: str) -> dict[str, str] | None:
                     parts.append(mark_of_code(value, "".join(code_text)))
             elif value == "seg":
                 in_segment = False
-                segments.setdefault(lang, joined(parts))
+                segments[f"{lang}-x-{len(segments)}" if lang in segments else lang] = joined(parts)
     except (UserError, UnicodeEncodeError):
         return None
     return segments

@@ -20,10 +20,13 @@ def text_in_language(texts: Mapping[str, str], lang: Language) -> str | None:
     code = best_tag(texts, lang)
     if code is None:
         return None
-    text = texts[code]
     # A code that says no script usually means the other one: then the text must be in this.
-    asks_text = fit(code, lang) == POSSIBLE and lang.code != lang.base
-    return None if asks_text and not is_in_script(text, lang) else text
+    best = fit(code, lang)
+    asks_text = best == POSSIBLE and lang.code != lang.base
+    equal = [text for tag, text in texts.items() if fit(tag, lang) == best]
+    if asks_text or len(equal) > 1:
+        return next((text for text in equal if is_in_script(text, lang)), None if asks_text else equal[0])
+    return equal[0]
 
 
 def check_languages(path: Path, codes: Collection[str], num_rows: int, context: SourceContext) -> None:

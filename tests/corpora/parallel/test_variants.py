@@ -94,3 +94,17 @@ def test_members_of_an_archive_are_read_by_their_codes(tmp_path: Path) -> None:
             archive.writestr(f"f.{code}", f"{text}\n")
     for pair, text in (("en-zh", HANS), ("en-zh_Hant", HANT), ("en-de", "Brot")):
         assert rows(f"moses:{path}", pair) == [text]
+
+
+@pytest.mark.parametrize("is_latin_first", [False, True])
+@pytest.mark.parametrize(("pair", "text"), [("en-sr", CYRILLIC), ("en-sr_Latn", LATIN)])
+def test_of_two_texts_under_one_code_the_script_of_the_pair_counts(
+    tmp_path: Path, pair: str, text: str, is_latin_first: bool
+) -> None:
+    texts = [LATIN, CYRILLIC] if is_latin_first else [CYRILLIC, LATIN]
+    segments = "".join(f'<tuv xml:lang="sr-RS"><seg>{each}</seg></tuv>' for each in texts)
+    path = tmp_path / "a.tmx"
+    path.write_text(
+        f'<tmx><body><tu><tuv xml:lang="en"><seg>a</seg></tuv>{segments}</tu></body></tmx>', encoding="utf-8"
+    )
+    assert rows(f"tmx:{path}", pair) == [text]

@@ -93,3 +93,19 @@ def test_lines_that_lost_a_sign_before_a_blank_are_told_by_the_others() -> None:
     ]
     docs = [of_line(line.encode("cp1252").decode("cp437")) for line in right]
     assert [verdict.text for verdict in Repair(lang="es").edits(docs)] == right
+
+
+@pytest.mark.parametrize(
+    ("lang", "text"),
+    [
+        ("mos", "A baasame n yeel tι yaa tιlae tι d tek d tagsgã."),
+        ("bm", "U ye tɔgɔba sɔrɔ kosɛbɛ bεnkansεbεn kɔnɔna na san kεmε daminε na."),
+        ("ff", "Yummaббe udditino mawђu noddirteɗo, e laamбe бoybbe mawбe kucondirɗo ɗon."),
+    ],
+)
+def test_letters_typed_for_those_that_a_keyboard_lacks_are_kept(lang: str, text: str) -> None:
+    for stage in (Repair(lang=lang), Repair()):
+        verdict = stage.edit(of_line(text))
+        assert (verdict.reason, verdict.text) in ((None, text), ("", text))
+    mixed = Repair(lang="sw").edit(of_line("Kaбaв kuτaλ mтoв naγπω saфb wλtш haжc."))
+    assert mixed.reason == "mojibake"

@@ -70,6 +70,7 @@ def test_marks_of_other_scripts_end_a_sentence(mark: str) -> None:
 @pytest.mark.parametrize("line", [
     "It costs 3.50 or 4.5", "no end", "Yahoo! is a firm; “Why?” he asked", "am 3. Mai und am 100. Geburtstag", "12:30",
     "५.५ है", "5．6", "a|b | c", "ժամը 12:30 է", "x; y", "ი. ჭავჭავაძე",
+    "Dr. Otieno met Mrs. Kim and St. Mary vs. Prof. Lee", "कल डॉ. शर्मा आए", "Wizara ya Mhe. Juma", "проф. Иванов",
 ])  # fmt: skip
 def test_these_are_one_sentence(line: str) -> None:
     assert split_sentences(line) == [line]

@@ -48,6 +48,11 @@ _END = re.compile(
     rf"(?P<close>(?:[{_CLOSING}]|[\s\u202f]»(?=\s|$))*)[{_SPACE}]*"
 )
 _MAX_ORDINAL_DIGITS = 3
+# Titles and words before names and numbers that are no words of another language which may end a sentence.
+_TITLES = frozenset({
+    "dr", "dra", "drs", "mr", "mrs", "ms", "prof", "st", "gen", "col", "sgt", "capt", "gov", "lt", "vs", "mme", "mlle",
+    "mgr", "dott", "hr", "nr", "dkt", "mhe", "bw", "проф", "акад", "ул", "стр", "рис", "डॉ", "प्रो", "नं", "स्व", "ডা",
+})  # fmt: skip
 _FULL_STOP = re.compile(r"\.\s+(?=\w)")
 # Tibetan: after "and" and the particles of clauses a shad is a comma.
 _TIBETAN_COMMA = re.compile("(?:དང|ནི|སྟེ|ཏེ)[་༌]?$")
@@ -111,7 +116,10 @@ def _is_abbreviated(word: str, abbreviations: frozenset[str]) -> bool:
     """Whether a full stop belongs to the word before it: to an initial, an ordinal number or an abbreviation."""
     is_initial = len(word) == 1 and word.isalpha() and not is_small(word) and not "가" <= word <= "힣"
     return (
-        is_initial or (word.isdecimal() and len(word) <= _MAX_ORDINAL_DIGITS) or word.lower() in abbreviations
+        is_initial
+        or (word.isdecimal() and len(word) <= _MAX_ORDINAL_DIGITS)
+        or word.lower() in abbreviations
+        or word.lower() in _TITLES
     )
 
 
