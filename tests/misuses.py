@@ -77,7 +77,7 @@ def by_hand() -> Iterator[tuple[list[str], str]]:
         ("corpus mono lang=xx", "unknown language"), ("corpus mono lang=en source=ftp:x out=y", ""),
         ("corpus parallel pair=en out=y", ""), ("corpus parallel pair=en-en out=y", ""), ("report nowhere", "nowhere"),
         ("new gadget x", "gadget"), ("slurm frobnicate", ""), ("slurm cancel", ""), ("merge checkpoints=a,b out=c", ""),
-        ("finetune mt data=nowhere out=y", "nowhere"), ("eval diff a b", ""),
+        ("finetune mt data=nowhere out=y", "nowhere"),
         ("sweep.seed=1,2 vocab", "unknown command"), ("vocab sweep.size= corpora.en=a out=x", ""),
     ):  # fmt: skip
         yield line.split(" "), said

@@ -323,6 +323,12 @@ def evaluate_file(
         yield ScoredPredictions(origin, metric, rows, answers, value, rowstats)
 
 
+def main_score(path: Path, data: Path) -> ScoredPredictions:
+    """Score a file of predictions by the main metric of its suite."""
+    (result,) = evaluate_file(path, data, [suites()[read_origin(path).suite].metric])
+    return result
+
+
 def _training_rows(suite: Suite, lang: str, data: Path) -> list[Example]:
     """Return the training rows of a language; none if they are not available any more."""
     return load(suite, lang, "train", data) if suite.has(lang, "train", data) else []

@@ -12,8 +12,7 @@ import pytest
 
 from xling.core.errors import UserError
 from xling.eval.rows.suite import Example, load, suites
-from xling.eval.scores import compare, predictions
-from xling.eval.scores.compare import DiffConfig
+from xling.eval.scores import predictions
 from xling.eval.scores.predictions import Origin
 
 ORIGIN = Origin("toy_xnli", "sw", "test", "pretrained", 1, checkpoint="c" * 64, extra="fit:x")
@@ -233,20 +232,6 @@ def test_corrupt_json_names_file_and_row(world: Path, tmp_path: Path, text: str 
         frame.write_parquet(path, metadata={**facts, "origin": origin})
         with pytest.raises(UserError, match=r"sw\.test\.parquet: its origin cannot be read"):
             predictions.score_file(path, world)
-
-
-def test_diff_says_what_changed(world: Path, tmp_path: Path) -> None:
-    saved(world, tmp_path / "old", 12)
-    saved(world, tmp_path / "new", 9)
-    text = compare.diff(DiffConfig((tmp_path / "old", tmp_path / "new"), world))
-    assert "toy_xnli/pretrained/zero_shot.source-dev.en.seed1/sw.test: accuracy 100.0 -> 83.3 (-16.7" in text
-    assert "2 of 12 rows differ, 0 better, 2 worse" in text
-    assert "9: entailment -> neutral, right: entailment" in text
-    saved(world, tmp_path / "third", 9, replace(ORIGIN, system="other"))
-    with pytest.raises(UserError, match="no suite, system, protocol and language in common"):
-        compare.diff(DiffConfig((tmp_path / "old", tmp_path / "third"), world))
-    with pytest.raises(UserError, match="1 runs; valid: two"):
-        compare.diff(DiffConfig((tmp_path / "old",), world))
 
 
 def test_changed_answers_are_refused_and_another_order_is_not(world: Path, tmp_path: Path) -> None:
