@@ -97,13 +97,10 @@ def test_commands_of_every_kind(
     assert values("config", "vocab", "corpora.en=a", "out=x")["size"] == 8000
     made = values("vocab", f"corpora.en={corpus}/en.txt", "out=v", "size=50")
     assert made["stage"] == "vocab" and "spm.model" in made["files"]
-    rows = values("corpus", "score", f"{corpus}/en.txt", "stages=langid")
-    assert {"id", "lang", "lang_score", "perplexity", "verdict", "text"} == set(rows[0]) and len(rows) > 10
     assert {"toy_ner", "xnli"} <= {suite["suite"] for suite in values("eval", "list")}
     assert values("slurm", "status") == []
     plan = values("slurm", "plan", "vocab", f"corpora.en={corpus}/en.txt", "out=w")
     assert [step["stage"] for step in plan["steps"]] == ["vocab"]
-    assert ["", "pretrain"] in values("completion", "bash")
 
 
 def test_a_pipeline_answers_by_step(values: Callable[..., Any], corpus: Path, tmp_path: Path) -> None:

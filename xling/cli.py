@@ -13,7 +13,6 @@ Usage::
     xling recipes                                 list the recipes, each with the command that runs it
     xling schema [STAGE] > xling.schema.json      the settings of recipes as a JSON Schema, for editors
     xling slurm status|logs|cancel|requeue|plan   see and steer what was submitted; `xling slurm` says more
-    xling completion bash|zsh|fish                print what completes these words in your shell
     xling --version                               print the version
 
 Every stage takes these words too:
@@ -194,8 +193,6 @@ def dispatch(arguments: list[str]) -> Any:
         return load("xling.slurm.commands:main")(rest)
     if word == "slurm":
         word, *rest = arguments = [*rest[1:], "cluster=plan"]
-    if word == "completion":
-        return load("xling.completion:run")(rest)
     if word in ("recipes", "schema"):
         return (
             manual.list_recipes()

@@ -16,7 +16,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.settings import config
 from xling.data.packing import pack, sequence
-from xling.hub import checks, onnx
+from xling.hub import checks
 from xling.hub.export import run_fairseq, run_hf
 from xling.hub.settings import ExportConfig, TrimConfig
 from xling.models.files import model_weights
@@ -112,7 +112,5 @@ def test_formats_without_code_refuse_it(taught: Path, tmp_path: Path) -> None:
     text.write_text("The old woman sees a boat.\n" * 3)
     with pytest.raises(UserError, match=r"model\.features="):
         run_fairseq(ExportConfig(taught, tmp_path / "out"))
-    with pytest.raises(UserError, match="trust_remote_code"):
-        onnx.run(ExportConfig(taught, tmp_path / "graph"))
     with pytest.raises(UserError, match=r"model\.features="):
         checks.check_trim(TrimConfig(checkpoint=taught, corpora={"en": (str(text),)}, out=tmp_path / "cut"))

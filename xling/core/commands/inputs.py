@@ -229,7 +229,6 @@ EXTRAS = {
     "slurm": ("submitit",),
     "track": ("wandb", "tensorboard"),
     "hub": ("transformers", "sacremoses"),
-    "onnx": ("transformers", "onnx", "onnxscript", "onnxruntime"),
     "office": ("polib", "python_calamine"),
 }
 """Packages of each extra in ``pyproject.toml``, by the names that are imported."""
