@@ -227,7 +227,7 @@ EXTRAS = {
     "report": ("matplotlib",),
     "eval": ("seqeval", "sklearn", "rouge_score"),
     "slurm": ("submitit",),
-    "track": ("wandb", "tensorboard"),
+    "track": ("tensorboard",),
     "hub": ("transformers", "sacremoses"),
     "office": ("polib", "python_calamine"),
 }
