@@ -345,17 +345,10 @@ def cached_array(path: Path, compute: Callable[[], AnyArray]) -> AnyArray:
     return computed
 
 
-def score_file(
-    path: Path, data: Path, metrics: Sequence[str] = (), keep_row: Callable[[Example], bool] | None = None
-) -> list[Score]:
-    """Return the scores of `evaluate_file` with their intervals and signatures."""
-    return [_score(scored, data) for scored in evaluate_file(path, data, metrics, keep_row)]
-
-
 def read_row_statistics(
     path: Path, data: Path, keep_row: Callable[[Example], bool] | None = None
 ) -> list[tuple[Score, RowStatistics]]:
-    """Return the scores of `score_file`, each with the row statistics needed for averages."""
+    """Return the scores of `evaluate_file` with intervals and signatures, each with the row statistics for averages."""
     return [
         (_score(scored, data), scored.row_statistics) for scored in evaluate_file(path, data, (), keep_row)
     ]
