@@ -52,7 +52,7 @@ from xling.core.commands.runner import STAGES, Stage, load, run_local
 from xling.core.commands.table import NAMED_PIPELINES, OTHER_WORDS, PLANNED_PIPELINES
 from xling.core.errors import UserError, nearest, unknown
 from xling.core.output import digests, manifest
-from xling.core.output.command_result import Answer, Rows, as_json, tell, visible
+from xling.core.output.command_result import Answer, JsonLines, as_json, tell, visible
 from xling.core.settings import config, schema
 
 _AUTO = "auto"
@@ -261,7 +261,7 @@ def run_stage(words: list[str], as_json: bool) -> Any:
 
 def show(result: Any, for_program: bool) -> int:
     """Print a command's answer; return the exit code."""
-    if isinstance(result, Rows):
+    if isinstance(result, JsonLines):
         for line in result.json_lines() if for_program else result.lines():
             print(visible(line))
     elif for_program:
