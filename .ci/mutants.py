@@ -30,7 +30,7 @@ from mutant_changes import Mutant, chosen, with_switches
 
 ROOT = Path(__file__).resolve().parents[1]
 Row = tuple[str, float, bool]  # of a test: name, processor seconds, success
-FAST = "not slow and not slurm and not data and not browser and not zsh and not fish"
+FAST = "not slow and not slurm and not data and not browser"
 
 
 def copied(mutants: Sequence[Mutant], copy: Path) -> None:

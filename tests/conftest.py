@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import itertools
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -46,15 +45,13 @@ _MEANS = {
     "data": ("TESTS ON REAL DATA", "XLING_DATA to name the folder of real data"),
     "browser": ("TESTS IN A BROWSER", f"one of {', '.join(browser.NAMES)}, or CHROMIUM to name another"),
     "axe": ("TESTS OF ACCESSIBILITY", "axe-core: npm install --prefix tests --no-package-lock"),
-    "zsh": ("TESTS IN ZSH", "zsh"),
-    "fish": ("TESTS IN FISH", "fish"),
 }
 _LEFT_OUT: dict[str, int] = {}
 # Tests of more than _LIMIT seconds, or with slow fixtures of their own: `make test-fast` leaves them out.
 _SECONDS = ROOT / "tests" / "seconds.txt"
 _LIMIT = 0.15
 _LONG_TEXT = 120
-_MARKED = {"slow", "slurm", "data", "browser", "zsh", "fish"}
+_MARKED = {"slow", "slurm", "data", "browser"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -83,7 +80,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item.add_marker(pytest.mark.xdist_group(alone or item.nodeid.partition("::")[0]))
     there = {"data": "XLING_DATA" in os.environ, "browser": bool(browser.chromium())}
     there["axe"] = browser.AXE.is_file()
-    there |= {shell: bool(shutil.which(shell)) for shell in ("zsh", "fish")}
     for marker in [name for name, is_there in there.items() if not is_there]:
         left_out = [item for item in items if item.get_closest_marker(marker)]
         config.hook.pytest_deselected(items=left_out)

@@ -123,7 +123,6 @@ def test_recipe_is_found_by_path_and_overridden(xling: Xling, tmp_path: Path) ->
         ("eval lst mine", r"'lst'; fix: did you mean 'list'"),
         ("eval xnl,panx", r"'xnl'; fix: did you mean 'xnli'"),
         ("eval clases train=x", r"'clases'; fix: did you mean 'classes'"),
-        ("eval difff a b out=x", r"'difff'; fix: did you mean 'diff'"),
         ("finetune generat out=x", r"'generat'; fix: did you mean 'generate'"),
         ("pretrain statc out=x", r"unknown word after `xling pretrain` 'statc'; fix: did you mean 'static'"),
         ("language reprt", r"unknown word after `xling language` 'reprt'; fix: did you mean 'report'"),

@@ -463,7 +463,7 @@ def test_the_locks_hold_what_the_project_asks_for_except_torch():
     wanted = re.search(r"^USER_EXTRAS := (.*)$", (ROOT / "Makefile").read_text(), re.M)[1].split()
     for lines in [project["dependencies"], *(extras[name] for name in wanted)]:
         assert {canonical(Requirement(line).name) for line in lines} - {"torch"} <= set(user)
-    assert not {"pytest", "mkdocs-material", "wandb", "onnx"} & set(user)
+    assert not {"pytest", "mkdocs-material", "tensorboard"} & set(user)
 
 
 def test_the_locks_name_what_their_packages_need():

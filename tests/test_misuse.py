@@ -114,7 +114,6 @@ def test_a_model_of_transformers_as_a_checkpoint_is_told_how_it_is_named(
         "eval panx data=. out=y",
         "translate src=en tgt=sw",
         "export hf out=y",
-        "export onnx out=y",
     ):
         refused([*words.split(), "checkpoint=theirs"], "write hf:theirs, or use the output of", capsys)
 

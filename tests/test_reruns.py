@@ -52,7 +52,6 @@ WALKED = (
     ("quantize checkpoint=w/model", "w/model/model.pt", ""),
     ("trim checkpoint=w/model corpora.en=w/en.txt", "w/en.txt", "least=2"),
     ("export hf checkpoint=w/model", "w/model/model.pt", "pooling=cls"),
-    ("merge checkpoints=w/model,w/twin", "w/twin/model.pt", "weights=1,2"),
     ("import hf source=w/hf", "w/hf/model.safetensors", ""),
     ("corpus langid-eval text.en=w/en.txt text.sw=w/sw.txt", "w/sw.txt", "chars=50"),
     (

@@ -13,7 +13,6 @@ Usage::
     xling recipes                                 list the recipes, each with the command that runs it
     xling schema [STAGE] > xling.schema.json      the settings of recipes as a JSON Schema, for editors
     xling slurm status|logs|cancel|requeue|plan   see and steer what was submitted; `xling slurm` says more
-    xling completion bash|zsh|fish                print what completes these words in your shell
     xling --version                               print the version
 
 Every stage takes these words too:
@@ -53,7 +52,7 @@ from xling.core.commands.runner import STAGES, Stage, load, run_local
 from xling.core.commands.table import NAMED_PIPELINES, OTHER_WORDS, PLANNED_PIPELINES
 from xling.core.errors import UserError, nearest, unknown
 from xling.core.output import digests, manifest
-from xling.core.output.command_result import Answer, Rows, as_json, tell, visible
+from xling.core.output.command_result import Answer, JsonLines, as_json, tell, visible
 from xling.core.settings import config, schema
 
 _AUTO = "auto"
@@ -194,8 +193,6 @@ def dispatch(arguments: list[str]) -> Any:
         return load("xling.slurm.commands:main")(rest)
     if word == "slurm":
         word, *rest = arguments = [*rest[1:], "cluster=plan"]
-    if word == "completion":
-        return load("xling.completion:run")(rest)
     if word in ("recipes", "schema"):
         return (
             manual.list_recipes()
@@ -264,7 +261,7 @@ def run_stage(words: list[str], as_json: bool) -> Any:
 
 def show(result: Any, for_program: bool) -> int:
     """Print a command's answer; return the exit code."""
-    if isinstance(result, Rows):
+    if isinstance(result, JsonLines):
         for line in result.json_lines() if for_program else result.lines():
             print(visible(line))
     elif for_program:

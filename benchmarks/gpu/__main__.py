@@ -10,7 +10,7 @@ import warnings
 
 import xling  # noqa: F401 - before fairseq, which then loads no more than is asked of it
 
-STAGES = ("parity", "head", "train", "transfer")
+STAGES = ("parity", "train", "transfer")
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 # Measures on a machine with a GPU that has Python 3.12, torch for CUDA and no network.
 #
 #   bash benchmarks/gpu/run.sh pack FOLDER       where there is a network: the wheels that such a machine lacks
-#   bash benchmarks/gpu/run.sh STAGE [WORD...]   one stage, at most ten minutes: parity head train transfer
+#   bash benchmarks/gpu/run.sh STAGE [WORD...]   one stage, at most ten minutes: parity train transfer
 #
 # WHEELS names the folder of `pack`, OUT that of the results (JSON and Markdown of each stage), PYTHON the interpreter.
 # DEVICE=cpu and the word scale=tiny rehearse everything without a GPU.

@@ -2,8 +2,9 @@
 
 A small neural network looks at each line and the lines around it: length, ends of sentences, capitals, digits, marks,
 the position on the page. It sees no words, so it works in every language and its table holds no text of a page. Its
-teacher is an extractor that sees the HTML (Resiliparse, trafilatura); `train` fits it to the lines that the extractor
-calls main content. Kohlschütter et al. 2010 (boilerpipe) showed that such features of a line and its neighbours go far.
+teachers are extractors that see the HTML (Resiliparse, trafilatura): `benchmarks/lines.py` fits it to the lines that
+they call main content. Kohlschütter et al. 2010 (boilerpipe) showed that such features of a line and its neighbours go
+far.
 
 All arithmetic is exact: features and weights are multiples of a power of two, and sums stay below 2^53. So the verdict
 on a line depends neither on the machine nor on the pages that are judged in the same call.
@@ -11,9 +12,7 @@ on a line depends neither on the machine nor on the pages that are judged in the
 
 from __future__ import annotations
 
-import difflib
 import itertools
-import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from xling.array_types import Bool, Float64, Int64
+from xling.array_types import Float64, Int64
 from xling.core.errors import UserError
 
 # Classes of characters.
@@ -52,8 +51,8 @@ _WIDE_RANGES = (
 _TABLE_SIZE = 0x20000
 
 _FEATURE_STEP = 256  # features are multiples of 1 / 256
-_WEIGHT_STEP = 1024
-_MAX_FEATURE, _MAX_WEIGHT = 16.0, 15.0
+WEIGHT_STEP = 1024
+_MAX_FEATURE = 16.0
 # Halves of letters: a long line, and the least of a line that counts as a sentence.
 _LONG_LINE_UNITS, _SENTENCE_UNITS = (160, 80)
 _WINDOWS = (2, 6, 20)
@@ -337,20 +336,11 @@ class LineModel:
         self, line_features: Float64[np.ndarray, "num_lines num_features"]
     ) -> Float64[np.ndarray, " num_lines"]:
         """Return the log-odds for `features`, ``(num_lines,)``."""
-        hidden = line_features @ (self.inner[:-1] * _WEIGHT_STEP)
-        hidden += self.inner[-1] * _WEIGHT_STEP
+        hidden = line_features @ (self.inner[:-1] * WEIGHT_STEP)
+        hidden += self.inner[-1] * WEIGHT_STEP
         np.maximum(0, hidden, out=hidden)
         np.floor(hidden, out=hidden)
-        return hidden @ (self.outer[:-1] / _WEIGHT_STEP) + self.outer[-1]
-
-    def save(self, path: Path) -> None:
-        """Write the model; equal models give equal bytes."""
-        with path.open("wb") as handle:
-            np.savez_compressed(
-                handle,
-                inner=np.rint(self.inner * _WEIGHT_STEP).astype(np.int16),
-                outer=np.rint(self.outer * _WEIGHT_STEP).astype(np.int16),
-            )
+        return hidden @ (self.outer[:-1] / WEIGHT_STEP) + self.outer[-1]
 
 
 def load(path: Path) -> LineModel:
@@ -361,102 +351,13 @@ def load(path: Path) -> LineModel:
     """
     try:
         with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
-            hidden_weights = file["inner"] / float(_WEIGHT_STEP)
-            output_weights = file["outer"] / float(_WEIGHT_STEP)
+            hidden_weights = file["inner"] / float(WEIGHT_STEP)
+            output_weights = file["outer"] / float(WEIGHT_STEP)
         num_inputs, num_hidden = len(features(["x"])[0]) + 1, hidden_weights.shape[1]
         if hidden_weights.shape[0] != num_inputs or output_weights.shape != (num_hidden + 1,):
             raise ValueError(f"shapes {hidden_weights.shape} and {output_weights.shape}")
     except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         raise UserError(
-            f"{path} is not a model of lines: {error}", "a file that xling corpus lines-train made"
+            f"{path} is not a model of lines: {error}", "the file of the package", "install xling again"
         ) from None
     return LineModel(hidden_weights, output_weights)
-
-
-_WORD = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|\w+")
-
-
-def labels(text: str, main: str) -> Bool[np.ndarray, " num_lines"]:
-    """Return which lines of a page are in its main content, ``(num_lines,)``: at least half of their words are.
-
-    The words of both are aligned in order, so that a menu item is not taken for the same word of an article.
-
-    Args:
-        text: all text of the page.
-        main: the part that an extractor calls main content.
-    """
-    lines = [_WORD.findall(line.lower()) for line in text.split("\n")]
-    words = [word for line in lines for word in line]
-    num_matched = np.zeros(len(words) + 1, dtype=np.int64)
-    blocks = difflib.SequenceMatcher(None, words, _WORD.findall(main.lower()), autojunk=False)
-    for block in blocks.get_matching_blocks():
-        num_matched[block.a + 1 : block.a + block.size + 1] = 1
-    line_ends = np.cumsum([len(line) for line in lines])
-    lengths = np.diff(line_ends, prepend=0)
-    hits = np.cumsum(num_matched)[line_ends] - np.cumsum(num_matched)[line_ends - lengths]
-    return (lengths > 0) & (2 * hits >= np.maximum(1, lengths))
-
-
-def train(
-    line_features: Float64[np.ndarray, "num_lines num_features"],
-    targets: Float64[np.ndarray, " num_lines"],
-    weights: Float64[np.ndarray, " num_lines"],
-    seed: int = 0,
-    num_nets: int = 4,
-    num_hidden: int = 12,
-    epochs: int = 40,
-) -> LineModel:
-    """Train networks by Adam on weighted cross-entropy, and return their mean as one network.
-
-    Args:
-        line_features: `features` of lines, ``(num_lines, num_features)``.
-        targets: share of the teachers that call each line main content, ``(num_lines,)``.
-    """
-    networks = [
-        _fit(line_features, targets, weights / weights.mean(), [seed, net], num_hidden, epochs)
-        for net in range(num_nets)
-    ]
-    hidden_weights = np.concatenate([hidden for hidden, _ in networks], axis=1)
-    outputs = [output for _, output in networks]
-    bias = sum(output[-1] for output in outputs)
-    output_weights = np.concatenate([*(output[:-1] for output in outputs), [bias]]) / num_nets
-    return LineModel(_round_weights(hidden_weights), _round_weights(output_weights))
-
-
-def _round_weights(weights: Floats) -> Floats:
-    return np.rint(np.clip(weights, -_MAX_WEIGHT, _MAX_WEIGHT) * _WEIGHT_STEP) / _WEIGHT_STEP
-
-
-def _fit(
-    line_features: Floats, targets: Floats, weights: Floats, seed: list[int], num_hidden: int, epochs: int
-) -> tuple[Floats, Floats]:
-    """Return the inner and outer weights of one network."""
-    random = np.random.default_rng(seed)
-    inputs = np.concatenate([line_features, np.ones((len(line_features), 1))], axis=1)
-    hidden_weights = random.normal(0, 0.15, (inputs.shape[1], num_hidden))
-    output_weights = random.normal(0, 0.3, num_hidden + 1)
-    moments = [(np.zeros_like(p), np.zeros_like(p)) for p in (hidden_weights, output_weights)]
-    batch, decay, step = 128, 3e-4, 0
-    num_steps = epochs * -(-len(inputs) // batch)
-    for _ in range(epochs):
-        order = random.permutation(len(inputs))
-        for at in range(0, len(inputs), batch):
-            rows = order[at : at + batch]
-            x, step = inputs[rows], step + 1
-            hidden = np.maximum(0, x @ hidden_weights)
-            share = 1 / (1 + np.exp(-np.clip(hidden @ output_weights[:-1] + output_weights[-1], -30, 30)))
-            wrong = weights[rows] * (share - targets[rows]) / len(rows)
-            back = np.outer(wrong, output_weights[:-1]) * (hidden > 0)
-            slopes = (
-                x.T @ back + decay * hidden_weights,
-                np.append(hidden.T @ wrong, wrong.sum()) + decay * output_weights,
-            )
-            rate = 0.01 * (1 - step / (num_steps + 1))
-            for weight, slope, (mean, square) in zip(
-                (hidden_weights, output_weights), slopes, moments, strict=True
-            ):
-                mean += 0.1 * (slope - mean)
-                square += 0.01 * (slope**2 - square)
-                fresh = (1 - 0.9**step, 1 - 0.99**step)
-                weight -= rate * (mean / fresh[0]) / (np.sqrt(square / fresh[1]) + 1e-8)
-    return hidden_weights, output_weights

@@ -1,1 +1,1 @@
-"""Training on your own text: language identification, the model of boilerplate, limits of the filters."""
+"""Training on your own text: language identification, limits of the filters."""

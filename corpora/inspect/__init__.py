@@ -1,1 +1,1 @@
-"""Commands that look into a corpus or a file: why, score, sample, select."""
+"""Commands that look into a corpus or a file: why, sample, select."""

@@ -244,13 +244,6 @@ class NgramModel:
     def _entry_starts(self) -> Int64[np.ndarray, " num_grams"]:
         return np.concatenate([np.zeros(1, dtype=np.int64), self.ends[:-1]])
 
-    def _entries_of_text(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-        """Return the table entries of a text's n-grams, their counts in the text, and its number of n-grams."""
-        text_hashes = np.concatenate([np.zeros(0, dtype=np.uint32), *grams(text).values()])
-        unique, counts = np.unique(text_hashes, return_counts=True)
-        entries, repeats = self._entries_of(unique)
-        return entries, np.repeat(counts, repeats), len(text_hashes)
-
     def probabilities(self, texts: Sequence[str], max_langs: int = 5) -> list[list[tuple[str, float]]]:
         """Return the most likely languages of each text with their probabilities, best first; none without letters."""
         scores, num_grams = self.scores(texts)

@@ -149,7 +149,7 @@ class Source:
         bare: whether the scheme alone, without a colon, is a URI.
         publisher: address that ``base_urls`` may replace; "" where nothing is fetched.
         cuts_long: whether a long document is cut into several; a long page of the web is dropped.
-        endings: file names for which ``xling corpus score`` picks this source.
+        endings: file names for which a URI without a scheme is told to take this source.
         reasons: what it drops and why, beside `REASONS`.
         has_rows: whether a document is a row, of which many may be one sentence each.
     """

@@ -25,13 +25,11 @@ class Lines(Stage):
         sources: beginnings of the source URIs whose documents are judged; others, for example Wikipedia, pass.
         threshold: probability of running text from which a line is kept.
         min_chars: a document with fewer characters of running text after the title is dropped.
-        model: file of ``xling corpus lines-train``; empty for the built-in model.
     """
 
     sources: tuple[str, ...] = ("wet:", "cc:")
     threshold: float = 0.55
     min_chars: int = 200
-    model: Path | None = None
 
     name: ClassVar[str] = "lines"
     reasons: ClassVar[dict[str, str]] = {
@@ -50,7 +48,7 @@ class Lines(Stage):
         docs_to_cut = [doc for doc in docs if doc.source.startswith(self.sources) and doc.form != LONE]
         is_text, position = list[bool](), 0
         if docs_to_cut:
-            scores = _load_model(self.model).scores([doc.text for doc in docs_to_cut])
+            scores = _load_model().scores([doc.text for doc in docs_to_cut])
             is_text = (scores > np.log(self.threshold / (1 - self.threshold))).tolist()
         names = {id(doc) for doc in docs_to_cut}
         for doc in docs:
@@ -74,5 +72,5 @@ class Lines(Stage):
 
 
 @cache
-def _load_model(path: Path | None) -> boilerplate.LineModel:
-    return boilerplate.load(path or Path(boilerplate.__file__).with_suffix(".npz"))
+def _load_model() -> boilerplate.LineModel:
+    return boilerplate.load(Path(boilerplate.__file__).with_suffix(".npz"))

@@ -120,18 +120,3 @@ def strongest_units(
 def jaccard(first: set[int], second: set[int]) -> float:
     """Return Jaccard's index: the size of the intersection divided by the size of the union."""
     return len(first & second) / (len(first | second) or 1)
-
-
-def held_out_predictions(
-    predictors: Float[np.ndarray, "langs features"], scores: Float[np.ndarray, " langs"]
-) -> Float[np.ndarray, " langs"]:
-    """Predict each language's score by a linear regression on the other languages."""
-    predicted = np.zeros(len(scores))
-    for left_out in range(len(scores)):
-        rest = np.arange(len(scores)) != left_out
-        mean, scale = predictors[rest].mean(axis=0), predictors[rest].std(axis=0) + 1e-9
-        x = (predictors[rest] - mean) / scale
-        level = scores[rest].mean()
-        weights = np.linalg.solve(x.T @ x + RIDGE * np.eye(x.shape[1]), x.T @ (scores[rest] - level))
-        predicted[left_out] = level + (predictors[left_out] - mean) / scale @ weights
-    return predicted

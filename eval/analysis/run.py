@@ -23,10 +23,9 @@ from xling.eval.rows.protocols import files_at
 from xling.eval.rows.suite import Example, Suite, data_folder, languages_at, load, suites
 from xling.eval.run import plan
 from xling.eval.run.settings import EvalConfig
-from xling.eval.scores import score_file
 from xling.models.files import model_folder
 from xling.pages import figure, page, tabular
-from xling.pages.tabular import Cell, Table
+from xling.pages.tabular import Table
 from xling.text import vocab
 from xling.text.words.features import hash_features, split_tokens
 from xling.text.words.units import split_units
@@ -47,8 +46,6 @@ class AnalyseConfig:
         source: language that probes are trained on and others are compared with.
         rows: number of texts of each language.
         pooling: pooling of sentence vectors: ``mean``, ``max`` or ``cls``.
-        scores: a ``scores.json`` of ``xling eval`` whose zero-shot scores are explained; one regression per
-            suite.
         other: a second model, trained apart, that reads the texts of ``source``, while ``checkpoint`` reads those of
             each language: what the layers of the two have in common (Wu et al. 2020).
     """
@@ -61,13 +58,7 @@ class AnalyseConfig:
     source: Lang = "en"
     rows: int = 400
     pooling: str = "mean"
-    scores: Path | None = None
     other: Path | None = None
-
-    def __post_init__(self) -> None:
-        """Reject an explanation of scores by two models; raises UserError."""
-        if self.scores and self.other:
-            raise UserError(f"scores={self.scores} with other={self.other}", "one of them")
 
 
 @dataclass(frozen=True)
@@ -91,12 +82,12 @@ def run(cfg: AnalyseConfig) -> Answer:
     data = data_folder(cfg.data)
     texts_of_suites = {name: list(_read_texts(suites()[name], cfg, data)) for name in cfg.suites}
     langs = (*cfg.langs, cfg.source) if cfg.langs else ()
-    inputs = [cfg.checkpoint, *(path for path in (cfg.scores, cfg.other) if path)]
+    inputs = [cfg.checkpoint, *([cfg.other] if cfg.other else [])]
     inputs += [path for name in cfg.suites for path in files_at(suites()[name], ["test"], data, langs)]
     if not manifest.up_to_date(cfg.out, "analyse", cfg, inputs, replaceable=True):
         rows = [row for name, texts in texts_of_suites.items() for row in _by_layer(name, texts, cfg)]
         surface = {} if cfg.other else _surface_measures(texts_of_suites, cfg)
-        tables = [_layer_table(rows), _language_table(rows, surface), *_explain_scores(rows, surface, cfg)]
+        tables = [_layer_table(rows), _language_table(rows, surface)]
         tables = [_two_table(rows)] if cfg.other else tables
         with manifest.publish(cfg.out, "analyse", cfg, inputs) as out:
             for name, text in _files(rows, tables).items():
@@ -386,49 +377,6 @@ def _language_table(rows: Sequence[Row], surface: Mapping[str, tuple[float, floa
     columns = (("language", ""), ("fertility", ".2f"), *percents)
     note = "Measures at the best layer of the model; calibration error at the layer of the best probe."
     return Table("languages", "By language", columns, tuple(table), (note,))
-
-
-def _explain_scores(
-    rows: Sequence[Row], surface: Mapping[str, tuple[float, float]], cfg: AnalyseConfig
-) -> Iterator[Table]:
-    """Yield a regression of zero-shot scores on the measures, each language predicted from the others."""
-    if cfg.scores is None:
-        return
-    scores = [
-        s for s in score_file.read_scores(cfg.scores) if s.system == SYSTEMS[0] and s.lang != cfg.source
-    ]
-    table: list[tuple[Cell, ...]] = []
-    for suite, metric in dict.fromkeys((s.suite, s.metric) for s in scores):
-        by_lang: dict[str, list[float]] = {}
-        for s in scores:
-            if (s.suite, s.metric) == (suite, metric):
-                by_lang.setdefault(s.lang, []).append(s.value)
-        features = {
-            x: (*surface[x], _best_layer_value(rows, x, "retrieval"), _best_layer_value(rows, x, "cka"))
-            for x in by_lang
-            if x in surface
-        }
-        langs = [lang for lang, values in features.items() if None not in values]
-        if len(langs) < 6:
-            continue
-        measures_used = np.array([np.mean(by_lang[lang]) for lang in langs])
-        sentence = measures.held_out_predictions(
-            np.array([features[lang] for lang in langs], dtype=np.float64), measures_used
-        )
-        plain = (measures_used.sum() - measures_used) / (len(measures_used) - 1)
-        errors = [float(np.abs(guess - measures_used).mean()) for guess in (sentence, plain)]
-        left = float(((sentence - measures_used) ** 2).sum() / (((plain - measures_used) ** 2).sum() or 1.0))
-        table.append((suite, metric, len(langs), *errors, 1 - left))
-    columns = (
-        ("suite", ""), ("metric", ""), ("languages", "d"), ("error", ".2f"), ("error of the mean", ".2f"),
-        ("explained", ".2f"),
-    )  # fmt: skip
-    note = (
-        "Ridge regression on fertility, vocabulary shared, retrieval and CKA at their best layers; every language is "
-        "predicted from the others. explained: 1 less the squared error over that of the others' mean; below 0 nothing "
-        "is explained."
-    )
-    yield Table("explained", "What explains zero-shot scores", columns, tuple(table), (note,))
 
 
 def _files(rows: Sequence[Row], tables: Sequence[Table]) -> dict[str, str]:

@@ -79,4 +79,4 @@ def entries(tests: Iterable[TestSet], data: Path) -> Iterator[Entry]:
         suite = suites()[name]
         for row in load(suite, lang, split, data):
             for side, text in suite.shape.passages(row).items():
-                yield Entry(f"{name} {lang} {split} {side}", row.id, text)
+                yield Entry(f"{name} {lang} {split} {side}", text)

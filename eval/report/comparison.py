@@ -23,7 +23,7 @@ from xling.eval.metrics.base import Array, Metric
 from xling.eval.report import artifacts
 from xling.eval.report.artifacts import Artifact, Run
 from xling.eval.rows.suite import data_folder
-from xling.eval.scores import compare, predictions, statistics
+from xling.eval.scores import predictions, statistics
 from xling.eval.scores.predictions import ScoredPredictions
 from xling.eval.scores.score_file import CONTROLS
 from xling.eval.scores.statistics import Comparison, PairedStatistics
@@ -98,7 +98,7 @@ def systems_of(runs: Sequence[Run], data: Path | None) -> list[System]:
         for path, suite_folder in sorted(data_folders.items()):
             origin = predictions.read_origin(path)
             key = (origin.lang, origin.split, origin.protocol, origin.select, origin.source, str(origin.seed))
-            read_scored = partial(compare.main_score, path, suite_folder)
+            read_scored = partial(predictions.main_score, path, suite_folder)
             scored_of_systems.setdefault((origin.suite, origin.system), {})[key] = read_scored
             # Every system is compared with several others: its answers are read once.
             answers_of_systems.setdefault((origin.suite, origin.system), {})[key] = cache(

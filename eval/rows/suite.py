@@ -92,7 +92,6 @@ class Suite:
         keep: (example, split) -> whether the row is in the split, when one file holds several splits.
         of_language: (example, language) -> whether the row is read in it, when one file holds several languages.
         official: further layouts: those of official repositories, whose clones lie in the data folder as they are.
-        is_parallel: a row has the same id in every language, of which it is a translation.
         test_sets: further test splits, named by ``test_set=``; default: ``test``, else the first that is present.
         has_answers: whether a file has the answers of its rows; some benchmarks publish their test rows without.
         placeholder: what stands in place of a text that is missing; tables say how many rows have it.
@@ -127,7 +126,6 @@ class Suite:
     of_language: Callable[[Example, str], bool] | None = None
     official: tuple[Layout, ...] = ()
     test_sets: tuple[str, ...] = ()
-    is_parallel: bool = False
     has_answers: Callable[[Path], bool] | None = None
     placeholder: str = ""
     reading: str = ""

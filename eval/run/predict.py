@@ -12,7 +12,7 @@ from typing import Any, Literal
 from xling.core import languages
 from xling.core.commands.inputs import check_new_file
 from xling.core.errors import UserError
-from xling.core.output.command_result import Answer, JsonLines, Rows, as_json, tell
+from xling.core.output.command_result import Answer, JsonLines, as_json, tell
 from xling.core.output.manifest import write_atomic
 from xling.core.progress import Progress
 from xling.core.settings.values import Lang, code_of
@@ -77,7 +77,7 @@ def check_is_tuned(checkpoint: Path) -> None:
         )
 
 
-def run(cfg: PredictConfig) -> Answer | Rows:
+def run(cfg: PredictConfig) -> Answer | JsonLines:
     """Label every row of the file; print or write one JSON object a row.
 
     Raises:

@@ -323,6 +323,12 @@ def evaluate_file(
         yield ScoredPredictions(origin, metric, rows, answers, value, rowstats)
 
 
+def main_score(path: Path, data: Path) -> ScoredPredictions:
+    """Score a file of predictions by the main metric of its suite."""
+    (result,) = evaluate_file(path, data, [suites()[read_origin(path).suite].metric])
+    return result
+
+
 def _training_rows(suite: Suite, lang: str, data: Path) -> list[Example]:
     """Return the training rows of a language; none if they are not available any more."""
     return load(suite, lang, "train", data) if suite.has(lang, "train", data) else []
@@ -339,17 +345,10 @@ def cached_array(path: Path, compute: Callable[[], AnyArray]) -> AnyArray:
     return computed
 
 
-def score_file(
-    path: Path, data: Path, metrics: Sequence[str] = (), keep_row: Callable[[Example], bool] | None = None
-) -> list[Score]:
-    """Return the scores of `evaluate_file` with their intervals and signatures."""
-    return [_score(scored, data) for scored in evaluate_file(path, data, metrics, keep_row)]
-
-
 def read_row_statistics(
     path: Path, data: Path, keep_row: Callable[[Example], bool] | None = None
 ) -> list[tuple[Score, RowStatistics]]:
-    """Return the scores of `score_file`, each with the row statistics needed for averages."""
+    """Return the scores of `evaluate_file` with intervals and signatures, each with the row statistics for averages."""
     return [
         (_score(scored, data), scored.row_statistics) for scored in evaluate_file(path, data, (), keep_row)
     ]

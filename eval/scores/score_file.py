@@ -17,8 +17,6 @@ AVERAGE = "average"
 """Language code of the average that a published table prints."""
 PUBLISHED = "published"
 """``select`` of a published score."""
-UNEXPOSED_SUFFIX = ", unexposed rows"
-"""End of the name of a system that is scored on the rows that are not in a corpus."""
 CONTROLS = ("random", "majority", "ngram", "dictionary")
 """Systems that stand beside a result to show what it is worth: untrained weights, the most frequent label,
 character n-grams without any neural network, and these after a word-by-word translation."""

@@ -58,9 +58,7 @@ def _function(spec: str | Mapping[str, Mapping[str, Any]]) -> Any:
 _CONVERTED: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("languages", "extra", "splits", "test_sets", "labels", "metrics", "patterns"), _words),
     **dict.fromkeys(("text_a", "text_b", "fields"), _words),
-    **dict.fromkeys(
-        ("is_parallel", "translated_train", "synthetic", "quoted", "iob1", "short_ends", "any_code"), _is_true
-    ),
+    **dict.fromkeys(("translated_train", "synthetic", "quoted", "iob1", "short_ends", "any_code"), _is_true),
     **dict.fromkeys(("reader", "has_answers", "to_example", "of_language"), _function),
     "codes": _codes,
     "more": int,

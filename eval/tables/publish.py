@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean
@@ -16,16 +15,14 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.settings.config import to_dict
-from xling.eval.leaks.exposure import read_exposure
-from xling.eval.leaks.row_index import TestSet
 from xling.eval.metrics import METRICS
 from xling.eval.rows.own import data_of
 from xling.eval.rows.placeholders import count_placeholders, has_placeholder, placeholder_text
 from xling.eval.rows.protocols import PROTOCOLS
-from xling.eval.rows.suite import Example, Suite, data_digest, suites
+from xling.eval.rows.suite import Suite, data_digest, suites
 from xling.eval.scores import predictions, score_file, statistics
 from xling.eval.scores.predictions import Origin
-from xling.eval.scores.score_file import CONTROLS, PUBLISHED, UNEXPOSED_SUFFIX, Average, Score
+from xling.eval.scores.score_file import CONTROLS, PUBLISHED, Average, Score
 from xling.eval.scores.statistics import RowStatistics
 from xling.eval.tables import render, score_table
 from xling.eval.tables.columns import Column, column_of, unique_title
@@ -44,8 +41,6 @@ class TableConfig:
         allow_missing: average over the languages that have a score, and list the missing ones.
         by: further averages by ``family`` or ``script``.
         published: add published results of the same suites and protocol.
-        exposure: output of ``xling eval contamination`` with ``out=``: adds for every system its scores on
-            the rows that are not in that corpus.
         corpus_sizes: table of language and size (tab-separated) for the rank correlation with the scores.
     """
 
@@ -53,7 +48,6 @@ class TableConfig:
     allow_missing: bool = False
     by: tuple[str, ...] = ()
     published: bool = False
-    exposure: Path | None = None
     corpus_sizes: Path | None = None
 
 
@@ -76,15 +70,12 @@ def publish_tables(
     settings = {"table": cfg, "suites": suite_names, "rows": _rows_digest(files, data)}
     inputs = [
         *files,
-        *([cfg.exposure] if cfg.exposure else []),
         *([cfg.corpus_sizes] if cfg.corpus_sizes else []),
         *([PUBLISHED_FILE] if cfg.published else []),
     ]
     if manifest.up_to_date(out, "eval", settings, inputs, replaceable=True):
         return _published_answer(out)
     answered = score_files(files, data, num_workers)
-    if cfg.exposure:
-        answered += on_unexposed(files, read_exposure(cfg.exposure), data)
     scores = [score for score, _ in answered]
     averages = Averages(answered)
     table = table_of(cfg, suite_names, scores, averages, data)
@@ -154,33 +145,6 @@ def score_files(files: Sequence[Path], data: Path, num_workers: int = 1) -> list
     with ProcessPoolExecutor(num_workers, get_context("forkserver"), signals.end_with_parent) as pool:
         results = pool.map(predictions.read_row_statistics, files, [data] * len(files), chunksize=4)
         return [pair for pairs in results for pair in pairs]
-
-
-def on_unexposed(
-    files: Sequence[Path], exposed: Mapping[TestSet, frozenset[str]], data: Path
-) -> list[tuple[Score, RowStatistics]]:
-    """Score files on the rows that are not in a corpus, with each system renamed accordingly.
-
-    Raises:
-        UserError: the rows of a file were not looked for.
-    """
-    scores = []
-    for path in files:
-        origin = predictions.read_origin(path)
-        test = (origin.suite, origin.lang, origin.split)
-        if test not in exposed:
-            raise UserError(
-                f"exposure does not say which {origin.split} rows of {origin.suite} in {origin.lang} are in the corpus",
-                fix="create it again: xling eval contamination RUN corpus=FILES out=FILE",
-            )
-        for score, part in predictions.read_row_statistics(path, data, partial(_is_unexposed, exposed[test])):
-            name = f"{score.system}{UNEXPOSED_SUFFIX}"
-            scores.append((replace(score, system=name, signature=f"{score.signature}|unexposed"), part))
-    return scores
-
-
-def _is_unexposed(exposed: frozenset[str], row: Example) -> bool:
-    return row.id not in exposed
 
 
 class Averages:

@@ -12,7 +12,7 @@ from xling.core import languages
 from xling.core.errors import UserError, unknown
 from xling.core.package_tables import load_table
 from xling.eval.rows.suite import suites
-from xling.eval.scores.score_file import AVERAGE, CONTROLS, PUBLISHED, UNEXPOSED_SUFFIX, Score
+from xling.eval.scores.score_file import AVERAGE, CONTROLS, PUBLISHED, Score
 from xling.eval.tables.columns import (
     Column,
     ScoresBySeed,
@@ -346,7 +346,7 @@ def _column_notes(scores: Sequence[Score], columns: Sequence[Column]) -> list[st
     """Describe training, selection, splits and seeds of every suite."""
     notes = []
     for suite in dict.fromkeys(c.suite for c in columns):
-        suite_scores = [s for s in scores if s.suite == suite and not s.system.endswith(UNEXPOSED_SUFFIX)]
+        suite_scores = [s for s in scores if s.suite == suite]
         model_scores = [
             s for s in suite_scores if s.system not in CONTROLS and s.select != PUBLISHED
         ] or suite_scores

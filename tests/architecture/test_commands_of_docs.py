@@ -25,7 +25,6 @@ GLOBS = ("README.md", "CONTRIBUTING.md", "docs/*.md", "docs/guides/*.md", "docs/
 PAGES = [path for pattern in GLOBS for path in sorted(ROOT.glob(pattern))]
 OTHERS = {
     "slurm",
-    "completion",
     "help",
     "schema",
     "recipes",

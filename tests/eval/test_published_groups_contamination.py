@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import json
-import re
 from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 import yaml
-from eval_helpers import Epochs
 
 from xling.core.errors import UserError
 from xling.corpora.parallel.filters import Context
 from xling.corpora.parallel.filters.overlap import Overlap
 from xling.corpora.stages.contamination import Contamination
 from xling.eval.kinds.base import KINDS
-from xling.eval.leaks import exposure, row_index
-from xling.eval.leaks.exposure import ContaminationConfig
+from xling.eval.leaks import row_index
 from xling.eval.metrics import METRICS
 from xling.eval.rows.protocols import PROTOCOLS
 from xling.eval.rows.suite import Example, suites
-from xling.eval.run import evaluation
 from xling.eval.run.plan import expand
-from xling.eval.run.settings import EvalConfig
-from xling.eval.scores import score_file
 from xling.eval.scores.score_file import AVERAGE, Score
-from xling.eval.tables import publish
 from xling.eval.tables.groups import GROUPS, group_notes, group_scores
-from xling.eval.tables.publish import RescoreConfig, TableConfig
 from xling.eval.tables.published import (
     PUBLISHED_FILE,
     check_average,
@@ -230,70 +219,6 @@ def test_every_task_of_a_group_has_its_suite_and_metric() -> None:
 LONG = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
 
 
-def leaked(tmp_path: Path) -> tuple[EvalConfig, Path]:
-    """A run on four rows in two languages, and a corpus that holds a premise and a hypothesis in English."""
-    rows = [
-        (LONG, "a", "entailment"),
-        ("a b c d e f g", "that other words came of what no corpus here has at all my friend", "neutral"),
-        ("short", "one", "contradiction"),
-        ("some words that no corpus here has at all my friend believe me", "please", "neutral"),
-    ]
-    for lang, order in (("en", 1), ("de", -1)):
-        for split in ("train", "dev", "test"):
-            texts = [(*(" ".join(text.split()[::order]) for text in row[:2]), row[2]) for row in rows]
-            text = "\n".join("\t".join(row) for row in texts)
-            path = tmp_path / f"data/nli/{lang}.{split}.tsv"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(f"premise\thypothesis\tlabel\n{text}\n")
-    cfg = EvalConfig(("toy_xnli",), tmp_path / "out", tmp_path / "data", langs=("en", "de"), seeds=(1,))
-    evaluation.evaluate_systems(cfg, [Epochs({"en": [4, 2, 2, 2], "de": [3, 2, 2, 2]})])
-    corpus = tmp_path / "corpus"
-    corpus.mkdir()
-    (corpus / "a.txt.gz").write_bytes(gzip.compress(f"Before. {LONG.title()}! After.\n".encode()))
-    (corpus / "b.jsonl").write_text(json.dumps({"text": f"x y\n{rows[1][1]}, x"}) + "\n")
-    return cfg, corpus
-
-
-def test_contamination_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cfg, corpus = leaked(tmp_path)
-    assert cfg.data is not None
-    known = {"toy_xnli": replace(suites()["toy_xnli"], is_parallel=True)}
-    for module in (exposure, row_index):
-        monkeypatch.setattr(module, "suites", lambda: known)
-    found = exposure.find_exposed(
-        [("toy_xnli", "en", "test"), ("toy_xnli", "de", "test")],
-        exposure.corpus_texts([corpus]),
-        cfg.data,
-    )
-    english, german = found["toy_xnli", "en", "test"], found["toy_xnli", "de", "test"]
-    assert (english.sides, english.rows, english.n) == ({"text_a": {"0"}, "text_b": {"1"}}, {"0", "1"}, 4)
-    assert german.rows == english.translated == set()
-    assert german.translated == {"0", "1"}
-    file = tmp_path / "exposed.json"
-    text = re.sub(" +", " ", exposure.run(ContaminationConfig(cfg.out, (corpus,), cfg.data, file)))
-    with pytest.raises(UserError, match="overwrite=true"):
-        exposure.run(ContaminationConfig(cfg.out, (corpus,), cfg.data, file))
-    assert "| toy_xnli | en | text_b | 4 | 1 (25.0 %) |" in text
-    assert "| toy_xnli | en | any | 4 | 2 (50.0 %) |" in text
-    assert "| toy_xnli | de | translation | 4 | 2 (50.0 %) |" in text
-    assert "| toy_xnli | en | pretrained source-dev seed 1 | 100.0 | 100.0 (2 rows) |" in text
-    table = publish.rescore(RescoreConfig(cfg.out, cfg.data, TableConfig(exposure=file)))
-    assert "pretrained, unexposed rows" in table
-    scores = {
-        (s.lang, s.system): (s.value, s.n) for s in score_file.read_scores(cfg.out / "tables/scores.json")
-    }
-    assert scores["en", "pretrained, unexposed rows"] == (100.0, 2)
-    assert scores["de", "pretrained, unexposed rows"] == scores["de", "pretrained"]
-    document = json.loads(file.read_text())
-    document["exposed"] = document["exposed"][:1]
-    file.write_text(json.dumps(document))
-    with pytest.raises(UserError, match="exposure does not say which test rows of toy_xnli in en"):
-        publish.rescore(RescoreConfig(cfg.out, cfg.data, TableConfig(exposure=file)))
-    file.write_text("{}")
-    with pytest.raises(UserError, match="lists no exposed rows"):
-        publish.rescore(RescoreConfig(cfg.out, cfg.data, TableConfig(exposure=file)))
-
-
 def test_every_side_of_every_kind_is_looked_for() -> None:
     fields = {
         "pair": ({"text_a": "a", "text_b": "b"}, "neutral", {"text_a": "a", "text_b": "b"}),
@@ -336,29 +261,3 @@ def test_the_index_of_all_suites_is_published_and_used(world: Path, tmp_path: Pa
     assert count.notes(pairs, context) == block.notes(pairs, context)
     with pytest.raises(UserError, match="no rows of bucc below"):
         row_index.run(row_index.LeaksConfig(tmp_path / "none", world, ("bucc",)))
-
-
-def test_what_a_corpus_may_not_be(tmp_path: Path) -> None:
-    cfg, corpus = leaked(tmp_path)
-    for name, content, message in (
-        ("a.txt", "caf\u00e9\n".encode("latin-1"), r"a\.txt line 1: byte 0xe9"),
-        ("b.jsonl", b'{"text": "a"}\n{"words": "a"}\n', r"b\.jsonl line 2: not a JSON object with a text"),
-        ("b.jsonl", b'{"text": 3}\n', r"b\.jsonl line 1: not a JSON object with a text"),
-        ("b.jsonl", b"[1]\n", r"b\.jsonl line 1: not a JSON object with a text"),
-        ("b.jsonl", b"{\n", r"b\.jsonl line 1: not JSON"),
-        ("c.txt.gz", gzip.compress(b"some words " * 500)[:-9], r"c\.txt\.gz after line"),
-    ):
-        (tmp_path / "bad").mkdir(exist_ok=True)
-        (tmp_path / "bad" / name).write_bytes(content)
-        with pytest.raises(UserError, match=message):
-            list(exposure.corpus_texts([tmp_path / "bad" / name]))
-    (tmp_path / "bad/plain.txt.gz").write_bytes(b"not compressed\n")
-    assert list(exposure.corpus_texts([tmp_path / "bad/plain.txt.gz"])) == ["not compressed"]
-    (corpus / "c.jsonl.bz2").write_bytes(bz2.compress(b'{"text": "more"}\n\n'))
-    (corpus / "empty.txt").touch()
-    assert [text.strip()[:4] for text in exposure.corpus_texts([corpus])] == ["Befo", "x y\n", "more"]
-    with pytest.raises(UserError, match="no corpus at"):
-        exposure.run(ContaminationConfig(cfg.out, (tmp_path / "none",), cfg.data))
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match="holds no text"):
-        exposure.run(ContaminationConfig(cfg.out, (tmp_path / "empty",), cfg.data))

@@ -39,12 +39,11 @@ def trial(tmp_path: Path) -> Run:
     return run
 
 
-def test_it_is_listed_completed_described_and_suggested(trial: Run) -> None:
+def test_it_is_listed_described_and_suggested(trial: Run) -> None:
     for words, said in (
         (["help", "all"], "count the words of a text\n"),
         (["corpus", "count", "--help"], "xling corpus count [text] [RECIPE.yaml]"),
         (["schema", "corpus", "count"], '"title": "corpus count"'),
-        (["completion", "bash"], "corpus count\ttext="),
     ):
         done = trial("-m", "xling", *words)
         assert done.returncode == 0 and said in done.stdout, done.stdout[-2000:] + done.stderr

@@ -1,12 +1,9 @@
-"""Curves for TensorBoard and Weights & Biases: what they hold is what the log holds, over a resumed training too."""
+"""Curves for TensorBoard: they hold what the log holds, over a resumed training too."""
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
-import types
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -87,60 +84,15 @@ def test_training_is_shown_and_changes_no_bit(
 def test_a_package_that_is_missing_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shards: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(UserError, match=r"log=wandb: .*wandb.*fix: pip install 'xling\[track\]'"):
-        trackers.check("wandb")
-    assert cli.main(["pretrain", f"data={shards}", f"out={tmp_path}/out", "log=wandb"]) == 2
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(UserError, match=r"log=tensorboard: .*tensorboard.*fix: pip install 'xling\[track\]'"):
+        trackers.check("tensorboard")
+    assert cli.main(["pretrain", f"data={shards}", f"out={tmp_path}/out", "log=tensorboard"]) == 2
     err = capsys.readouterr().err
-    assert err.startswith("xling: log=wandb: ") and err.count("\n") == 1
+    assert err.startswith("xling: log=tensorboard: ") and err.count("\n") == 1
     assert not list(tmp_path.iterdir())
-    assert cli.main(["pretrain", f"data={shards}", f"out={tmp_path}/out", "log=wnadb"]) == 2
-    assert "did you mean 'wandb'" in capsys.readouterr().err
-
-
-class Recorder(types.ModuleType):
-    """Stands for the package wandb and writes down how it is called."""
-
-    def __init__(self) -> None:
-        super().__init__("wandb")
-        self.calls: list[tuple[str, Any]] = []
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name.startswith("__"):
-            raise AttributeError(name)
-
-        def call(*args: Any, **kwargs: Any) -> Recorder:
-            self.calls.append((name, kwargs or args))
-            return self
-
-        return call
-
-
-def test_how_wandb_is_called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    fake = Recorder()
-    monkeypatch.setitem(sys.modules, "wandb", fake)
-    for name in ("WANDB_MODE", "WANDB_ERROR_REPORTING"):
-        monkeypatch.delenv(name, raising=False)
-    for _ in range(2):
-        with trackers.shown("wandb", tmp_path / "model", {"lr": 1}, 10) as show:
-            show(EVENTS[2])
-    calls = [given for name, given in fake.calls if name == "init"]
-    assert calls[0]["mode"] == "offline" and calls[0]["resume"] == "allow" and calls[0]["config"] == {"lr": 1}
-    assert calls[0]["id"] == calls[1]["id"], "a resumed training goes on in its run"
-    assert ("log", ({"update": 10, "valid/loss": 2.5},)) in fake.calls
-    assert fake.calls[-1][0] == "finish"
-
-
-def test_a_real_offline_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    with trackers.shown("wandb", tmp_path / "model", {"lr": 1}) as show:
-        for event in EVENTS:
-            show(event)
-    importlib.import_module("wandb").teardown()  # what ends with the process has ended
-    (made,) = (tmp_path / "wandb").glob("offline-run-*/run-*.wandb")
-    held = made.read_bytes()
-    for text in (b"train/loss/mmlm/sw", b"valid/loss", b"update"):
-        assert text in held
+    assert cli.main(["pretrain", f"data={shards}", f"out={tmp_path}/out", "log=tensorbaord"]) == 2
+    assert "did you mean 'tensorboard'" in capsys.readouterr().err
 
 
 def test_losses_of_a_fine_tuning() -> None:

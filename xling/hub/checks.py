@@ -1,16 +1,14 @@
 """Checks of models and settings that need no torch, made before the stages of this package are imported."""
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 from xling.core import languages
 from xling.core.commands import inputs
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.hub import unsupported_parts
-from xling.hub.settings import ExportConfig, MergeConfig, TrimConfig
+from xling.hub.settings import ExportConfig, TrimConfig
 from xling.models import parts
 from xling.models.files import model_folder
 from xling.text import vocab
@@ -93,15 +91,6 @@ def check_no_static_head(checkpoint: Path) -> None:
         )
 
 
-def check_export_onnx(cfg: ExportConfig) -> None:
-    """Check the model of ``xling export onnx``.
-
-    Raises:
-        UserError: as `xling.hub.unsupported_parts.check_hf`.
-    """
-    unsupported_parts.check_hf(cfg.checkpoint)
-
-
 def check_export_fairseq(cfg: ExportConfig) -> None:
     """Check the model of ``xling export fairseq``.
 
@@ -134,48 +123,3 @@ def check_export_fairseq(cfg: ExportConfig) -> None:
             "a model without these",
             "use xling export hf",
         )
-
-
-def check_merge(cfg: MergeConfig) -> None:
-    """Check that the models of ``xling merge`` belong together.
-
-    Raises:
-        UserError: their kinds, shapes, languages or vocabularies differ.
-    """
-    sources = [*cfg.checkpoints, *([cfg.base] if cfg.base else [])]
-    check_alike(sources, [model_folder.check_model(path, *model_folder.OURS) for path in sources])
-
-
-def check_alike(sources: Sequence[Path], states: Sequence[Mapping[str, Any]]) -> None:
-    """Raise UserError if models differ in shape, languages or vocabulary, or if one is in 8 bits."""
-    first_state = states[0]
-    for path, state in zip(sources, states, strict=True):
-        if not (state and first_state):  # only torch can read them
-            continue
-        for name in ("format", "shape", "langs", "vocab_digest"):
-            if _weight_property(state, name) != _weight_property(first_state, name):
-                raise UserError(
-                    f"{path} and {sources[0]} differ in {name}",
-                    "models of one run, or of one start",
-                    "leave one of them out",
-                )
-        if model_folder.INT8 in state:
-            raise UserError(
-                f"{path} is in 8 bits", "checkpoints in float32", "give the model that it was made from"
-            )
-
-
-def _weight_property(state: Mapping[str, Any], name: str) -> Any:
-    settings_without_weights = [
-        "dropout",
-        "attention_dropout",
-        "attention_out_dropout",
-        "precision",
-        "compile",
-        "checkpoint_activations",
-    ]
-    return (
-        {k: v for k, v in state[name].items() if k not in settings_without_weights}
-        if name == "shape"
-        else state[name]
-    )

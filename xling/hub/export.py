@@ -97,14 +97,8 @@ def run_hf(cfg: ExportConfig) -> manifest.Manifest:
     return manifest.read(cfg.out)
 
 
-def make_converter(
-    cfg: ExportConfig, usage: Callable[[str], str] | None = None
-) -> Callable[[Path], dict[str, Any]]:
+def make_converter(cfg: ExportConfig) -> Callable[[Path], dict[str, Any]]:
     """Read a model, and return what writes it for `transformers` into a directory and counts what it wrote.
-
-    Args:
-        cfg: settings.
-        usage: returns the example in the card for a class of transformers; by default it loads that class.
 
     Raises:
         UserError: as `run_hf`.
@@ -112,7 +106,7 @@ def make_converter(
     if (cfg.checkpoint / vocab.TRANSFORMERS_TOKENIZER).is_file() and (
         native_model := native_export.read_native_model(cfg.checkpoint)
     ):
-        return _native_converter(native_model, cfg, usage)
+        return _native_converter(native_model, cfg)
     model = _read_model(cfg.checkpoint)
     has_segments = model.shape.segment_embeddings
     fast_tokenizer = tokenizer.build_for_model(cfg.checkpoint, model.symbols, has_segments)
@@ -122,9 +116,8 @@ def make_converter(
             f"{cfg.checkpoint} has {settings['vocab_size']} embeddings and a vocabulary of {num_pieces}",
             "a model with one row for each piece",
         )
-    example = usage(settings["architectures"][0]) if usage else ""
-    if carries_code := settings.get("model_type") == features_export.MODEL_TYPE:
-        example = example or features_export.USAGE
+    carries_code = settings.get("model_type") == features_export.MODEL_TYPE
+    example = features_export.USAGE if carries_code else ""
 
     def write(out: Path) -> dict[str, Any]:
         extra_specials = model.symbols.names() if model.symbols else ()
@@ -169,10 +162,9 @@ def _write_model(
 
 
 def _native_converter(
-    model: native_export.NativeModel, cfg: ExportConfig, usage: Callable[[str], str] | None
+    model: native_export.NativeModel, cfg: ExportConfig
 ) -> Callable[[Path], dict[str, Any]]:
     """Return what writes a model that transformers computes, in its own type; see `make_converter`."""
-    example = usage(model.settings["architectures"][0]) if usage else ""
 
     def write(out: Path) -> dict[str, Any]:
         native_export.save_tokenizer(model, cfg.checkpoint, out)
@@ -181,9 +173,7 @@ def _native_converter(
             names = [str(fast.id_to_token(number)) for number in range(fast.get_vocab_size())]
             specials, dim = fast.encode("").tokens, model_weights.load_model(cfg.checkpoint)[0].cfg.dim
             sentence.write_sentence_modules(out, dim, names, specials, cfg.pooling, cfg.checkpoint)
-        text = card.write_card(
-            cfg.checkpoint, native_export.card_settings(model), cfg.scores, usage_example=example
-        )
+        text = card.write_card(cfg.checkpoint, native_export.card_settings(model), cfg.scores)
         settings = {name: value for name, value in model.settings.items() if name != "torch_dtype"}
         settings["dtype"] = (
             "float32"  # otherwise transformers rounds the weights to the type of the imported ones

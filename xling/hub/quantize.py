@@ -50,7 +50,7 @@ def run(cfg: QuantizeConfig) -> manifest.Manifest:
     with manifest.publish(cfg.out, STAGE, cfg, [cfg.checkpoint]) as publication:
         torch.save(state | {INT8: matrices}, publication.path / path.name)
         vocab.copy_vocabulary(cfg.checkpoint, publication.path)
-        sentence.copy_head([cfg.checkpoint], publication.path)
+        sentence.copy_head(cfg.checkpoint, publication.path)
         sizes = [file.stat().st_size for file in (path, publication.path / path.name)]
         publication.counts |= tag_marks(cfg.checkpoint)
         publication.counts |= {"langs": state["langs"], "bytes_before": sizes[0], "bytes": sizes[1]}

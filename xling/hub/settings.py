@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from xling.core.errors import UserError
 from xling.core.settings.values import Lang
 
 
@@ -97,49 +96,3 @@ class QuantizeConfig:
 
     checkpoint: Path
     out: Path
-
-
-@dataclass(frozen=True)
-class MergeConfig:
-    """Settings of ``xling merge``.
-
-    Attributes:
-        checkpoints: directories of ``xling pretrain``, of one shape and vocabulary.
-        out: directory to publish, as ``xling pretrain`` does.
-        method: ``mean`` of the weights, or ``ties``: the changes from ``base`` that are large and agree in
-            sign.
-        weights: weights of the models, 1 each by default.
-        base: the model that all of them started from, for ``ties``.
-        density: share of each model's changes that ``ties`` keeps.
-        scale: factor on the merged change in ``ties``.
-    """
-
-    checkpoints: tuple[Path, ...]
-    out: Path
-    method: Literal["mean", "ties"] = "mean"
-    weights: tuple[float, ...] = ()
-    base: Path | None = None
-    density: float = 0.2
-    scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        """Reject invalid settings.
-
-        Raises:
-            UserError: fewer than two models, a wrong number of weights, TIES without the model that they started from,
-                or a density out of range.
-        """
-        if len(self.checkpoints) < 2:
-            raise UserError(f"checkpoints={','.join(map(str, self.checkpoints))}", "two models or more")
-        if self.weights and (len(self.weights) != len(self.checkpoints) or min(self.weights) <= 0):
-            raise UserError(
-                f"weights={','.join(map(str, self.weights))} for {len(self.checkpoints)} models",
-                "a number above 0 for each",
-            )
-        if (self.method == "ties") != (self.base is not None):
-            raise UserError(
-                f"method={self.method} with base={self.base or ''}",
-                "method=ties base=MODEL that all started from, or method=mean",
-            )
-        if not 0 < self.density <= 1:
-            raise UserError(f"density={self.density}", "a share above 0, at most 1")

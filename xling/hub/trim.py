@@ -74,7 +74,7 @@ def run(cfg: TrimConfig) -> manifest.Manifest:
                 state[name] = state[name][rows]
             small_model.load_state_dict(state)
             vocab.copy_vocabulary(vocabulary_folder, publication.path)
-            sentence.copy_head([cfg.checkpoint], publication.path)
+            sentence.copy_head(cfg.checkpoint, publication.path)
             model_weights.save_model(publication.path / "model.pt", small_model, langs, publication.path)
         publication.counts |= tag_marks(cfg.checkpoint) | {
             "langs": langs,

@@ -194,7 +194,7 @@ class StockCommands:
                 option = name.replace("_", "-")
                 stop(f"--{option} {value}: our search has no such option", fix="leave it out")
         if len(models) > 1:
-            stop(f"--path names {len(models)} models", "one model: `xling merge` averages several")
+            stop(f"--path names {len(models)} models", "one model")
         if not args.sampling and args.temperature != 1:
             stop(f"--temperature {args.temperature} without --sampling", "--sampling beside it")
         model, cfg = models[0], models[0].cfg

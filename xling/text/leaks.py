@@ -42,10 +42,9 @@ _SEARCH_SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
 
 class Entry(NamedTuple):
-    """A text to look for: its group, and its id in the group."""
+    """A text to look for, and its group."""
 
     group: str
-    id: str
     text: str
 
 
@@ -57,9 +56,7 @@ class Leaks:
         groups: names of the groups of texts, such as ``xnli de test text_a``.
         group: int64 (num_entries,), index in ``groups`` of each given text, ordered by row; equal texts share
             a row.
-        ids: uint8 (num_bytes,), the concatenated ids of the given texts in UTF-8.
-        id_ends: int64 (num_entries + 1,), offsets of the ids in ``ids``.
-        owned: int64 (num_rows + 1,), offsets of each row's entries in ``group`` and ``id_ends``.
+        owned: int64 (num_rows + 1,), offsets of each row's entries in ``group``.
         units: uint64 (num_units,), concatenated hashes of the units of all rows.
         ends: int64 (num_rows + 1,), offsets of the rows in ``units``.
         runs: uint64 (num_runs,), sorted hashes of runs of units of long rows.
@@ -72,8 +69,6 @@ class Leaks:
 
     groups: tuple[str, ...]
     group: Int64[np.ndarray, " entries"]
-    ids: UInt8[np.ndarray, " letters"]
-    id_ends: Int64[np.ndarray, " id_ends"]
     owned: Int64[np.ndarray, " ends"]
     units: UInt64[np.ndarray, " units"]
     ends: Int64[np.ndarray, " ends"]
@@ -88,7 +83,7 @@ class Leaks:
         """Build the index of the given texts; texts without a unit are skipped."""
         groups: dict[str, int] = {}
         units: list[UInt64[np.ndarray, " _"]] = []
-        members: list[list[tuple[int, str]]] = []
+        members: list[list[int]] = []
         row_of_units: dict[bytes, int] = {}
         for entry in entries:
             row_units, _ = hash_units(entry.text)
@@ -97,8 +92,7 @@ class Leaks:
                 if row == len(units):
                     units.append(row_units)
                     members.append([])
-                members[row].append((groups.setdefault(entry.group, len(groups)), entry.id))
-        all_members = [member for own in members for member in own]
+                members[row].append(groups.setdefault(entry.group, len(groups)))
         row_ends = np.cumsum([0, *map(len, units)]).astype(np.int64)
         all_units = np.concatenate([np.zeros(0, np.uint64), *units])
         long_rows = [row for row, own in enumerate(units) if len(own) >= MIN_LONG_UNITS]
@@ -120,10 +114,8 @@ class Leaks:
             all_units, row_ends[:-1][short_rows], np.diff(row_ends)[short_rows]
         )
         line_order = np.argsort(lines, kind="stable")
-        names = [name.encode("utf-8", "surrogatepass") for _, name in all_members]
         return cls(
-            tuple(groups), np.array([group for group, _ in all_members], dtype=np.int64),
-            np.frombuffer(b"".join(names), dtype=np.uint8), np.cumsum([0, *map(len, names)]).astype(np.int64),
+            tuple(groups), np.array([group for own in members for group in own], dtype=np.int64),
             np.cumsum([0, *map(len, members)]).astype(np.int64), all_units, row_ends,
             hashes[~is_common], run_places[~is_common].astype(np.int64), lines[line_order],
             short_rows[line_indices][line_order].astype(np.int64),
@@ -281,16 +273,6 @@ class Leaks:
         counts = high - low
         rows = self.short[np.repeat(low - np.cumsum(counts) + counts, counts) + np.arange(int(counts.sum()))]
         return np.stack([rows, np.repeat(line_starts[short_lines[line_indices[candidates]]], counts)])
-
-    def entries(self, row: int) -> list[tuple[str, str]]:
-        """Return group and id of the texts that share a row."""
-        places = range(int(self.owned[row]), int(self.owned[row + 1]))
-        return [(self.groups[self.group[place]], self._id(place)) for place in places]
-
-    def _id(self, entry: int) -> str:
-        return (
-            self.ids[self.id_ends[entry] : self.id_ends[entry + 1]].tobytes().decode("utf-8", "surrogatepass")
-        )
 
     def groups_of(self, rows: Iterable[int]) -> list[str]:
         """Return the groups of the given rows, each once, in the order of the index."""

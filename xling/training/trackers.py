@@ -1,15 +1,12 @@
-"""Live curves of a training, chosen by one setting: ``log=tensorboard`` or ``log=wandb``.
+"""Live curves of a training, chosen by one setting: ``log=tensorboard``, or the name of a plug-in.
 
-Both receive the events of ``log.jsonl``, as ``train/loss/mmlm/sw`` over updates. TensorBoard's files are in
-``tensorboard/NAME`` beside the output, for ``tensorboard --logdir``; those of Weights & Biases in ``wandb/``
-beside it, offline unless WANDB_MODE says ``online`` (``wandb sync`` uploads them later). Neither is installed
-with xling, and neither changes a bit of the result.
+They receive the events of ``log.jsonl``, as ``train/loss/mmlm/sw`` over updates. TensorBoard's files are in
+``tensorboard/NAME`` beside the output, for ``tensorboard --logdir``. It is not installed with xling, and changes
+no bit of the result.
 """
 
-import hashlib
 import importlib
 import json
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +19,6 @@ from xling.core.settings import config
 
 Event = Mapping[str, Any]
 Show = Callable[[Event], None]
-PROJECT = "xling"
 OFF = "none"
 """Value of ``log=`` that shows nothing."""
 
@@ -41,10 +37,6 @@ class Tracker(ABC):
 
     @abstractmethod
     def __init__(self, out: Path, settings: Any, num_updates: int) -> None: ...
-
-    @classmethod  # noqa: B027 - most need nothing
-    def prepare(cls) -> None:
-        """Prepare the environment before ``needs`` is imported."""
 
     @abstractmethod
     def show(self, event: Event) -> None:
@@ -68,10 +60,8 @@ def check(log: str) -> None:
         return
     if log not in TRACKERS:
         raise unknown("log", log, [OFF, *TRACKERS])
-    tracker = TRACKERS[log]
-    tracker.prepare()
     try:
-        importlib.import_module(tracker.needs)
+        importlib.import_module(TRACKERS[log].needs)
     except ImportError as error:
         raise UserError(f"log={log}: {error}", "log=none", "pip install 'xling[track]'") from None
 
@@ -129,48 +119,6 @@ class TensorBoard(Tracker):
     def close(self) -> None:
         """Flush pending data."""
         self._writer.close()
-
-
-@TRACKERS.register("wandb")
-class WeightsAndBiases(Tracker):
-    """Writer of a Weights & Biases run; a resumed training continues the same run."""
-
-    needs = "wandb"
-
-    @classmethod
-    def prepare(cls) -> None:
-        """Stay offline unless WANDB_MODE says otherwise; wandb reads the variable when it is imported."""
-        os.environ.setdefault("WANDB_MODE", "offline")
-        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
-
-    def __init__(self, out: Path, settings: Any, num_updates: int) -> None:
-        import wandb
-
-        settings_shown = config.to_dict(settings)
-        mode: Any = os.environ["WANDB_MODE"]  # wandb itself rejects unknown modes
-        name = json.dumps([str(out.absolute()), settings_shown], sort_keys=True)
-        out.parent.mkdir(parents=True, exist_ok=True)
-        self._run = wandb.init(
-            project=os.environ.get("WANDB_PROJECT", PROJECT),
-            name=out.name,
-            id=hashlib.sha256(name.encode()).hexdigest()[:16],
-            resume="allow",
-            dir=str(out.parent),
-            config=settings_shown,
-            mode=mode,
-            settings=wandb.Settings(silent=True, console="off"),
-        )
-        # The axis is the update number, not the call: a resumed training shows some updates again.
-        self._run.define_metric("update")
-        self._run.define_metric("*", step_metric="update")
-
-    def show(self, event: Event) -> None:
-        """Send the numbers of a log event to the tracker."""
-        self._run.log({"update": event["update"], **numbers(event)})
-
-    def close(self) -> None:
-        """Flush pending data."""
-        self._run.finish()
 
 
 class Losses:

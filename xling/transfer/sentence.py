@@ -5,7 +5,7 @@ Source: `sentence_transformers`, the modules Pooling, Dense, LayerNorm and Norma
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -174,19 +174,7 @@ def _read(directory: Path) -> tuple[SentenceSettings, dict[str, Tensor]] | None:
         ) from None
 
 
-def copy_head(sources: Sequence[Path], out: Path) -> None:
-    """Copy `SENTENCE_FILE` of a model, or of several that are merged, into ``out``; nothing if they have none.
-
-    Raises:
-        UserError: several models declare different sentence vectors.
-    """
-    contents = {
-        path.read_bytes() if path.is_file() else b"" for path in (each / SENTENCE_FILE for each in sources)
-    }
-    if len(contents) > 1:
-        raise UserError(
-            f"{', '.join(map(str, sources))} make sentence vectors in different ways",
-            "models with the same pooling and dense layers",
-        )
-    if content := contents.pop():
-        (out / SENTENCE_FILE).write_bytes(content)
+def copy_head(source: Path, out: Path) -> None:
+    """Copy `SENTENCE_FILE` of a model into ``out``; nothing if it has none."""
+    if (source / SENTENCE_FILE).is_file():
+        (out / SENTENCE_FILE).write_bytes((source / SENTENCE_FILE).read_bytes())

@@ -81,7 +81,7 @@ def test_doctor_warns_of_missing_extras(monkeypatch: pytest.MonkeyPatch) -> None
     (fine,) = doctor.optional(doctor.DoctorConfig())
     assert fine.state == doctor.OK
     monkeypatch.setitem(sys.modules, "faiss", None)
-    monkeypatch.setitem(sys.modules, "onnx", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     (told,) = doctor.optional(doctor.DoctorConfig())
-    assert told.state == doctor.OK and told.detail == "mining lacks faiss; onnx lacks onnx"
-    assert told.fix == "pip install 'xling[mining,onnx]'"
+    assert told.state == doctor.OK and told.detail == "mining lacks faiss; report lacks matplotlib"
+    assert told.fix == "pip install 'xling[mining,report]'"

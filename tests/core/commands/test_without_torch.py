@@ -35,7 +35,6 @@ def test_corpus_commands_need_neither_torch_nor_fairseq(tmp_path: Path) -> None:
         "corpus mono lang=en source=text:a.txt out=mono dedup=false near_dedup=false before_dedup=[]",
         "corpus parallel pair=en-de source=tsv:a.tsv out=pairs audit=false dev_pairs=0 test_pairs=0",
         "corpus why 'river number 3' corpus=mono",
-        "corpus score files=a.txt lang=en",
         "corpus lm lang=en text=mono out=lm",
         "vocab corpora.en=mono size=100 out=vocab",
         "doctor",

@@ -112,9 +112,9 @@ def _is_part(key: str, name: str) -> bool:
 
 def test_what_is_given_and_used_passes() -> None:
     cfg = config.load(
-        load(STAGES["merge"].config), overrides=[*filled("merge"), "method=ties", "base=z", "density=0.4"]
+        load(STAGES["back-translate"].config), overrides=[*filled("back-translate"), "search.beam=2"]
     )
-    unused.check("merge", cfg)
+    unused.check("back-translate", cfg)
     cfg = config.load(load(STAGES["translate"].config), overrides=[*filled("translate"), "search.beam=2"])
     unused.check("translate", cfg)
 

@@ -1,8 +1,7 @@
-"""The cleaner of lines: exact whatever it is called with, trained from a raw crawl, asked by `why`."""
+"""The cleaner of lines: exact whatever it is called with, trained by its benchmark, asked by `why`."""
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks import lines
+from benchmarks.lines import Page, score
 from tests.corpora.crawl import SENTENCES, sentences
 from tests.corpora.examples import record_of
 from tests.corpora.stages.stage_examples import FOOTER, MENU, TEXT
 from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
 from xling.corpora.builtin import boilerplate
-from xling.corpora.fit.boilerplate import LinesTrainConfig, Page, run, score
 from xling.corpora.inspect import why
 from xling.corpora.langid import ngrams
 from xling.corpora.mono import MonoConfig
@@ -32,7 +32,6 @@ LINE = st.text(
 )
 PAGES = st.lists(st.lists(LINE, min_size=1, max_size=12).map("\n".join), min_size=1, max_size=5)
 EVERY: dict[str, Any] = {"sources": ("",), "min_chars": 1}
-ARTICLE = [paragraph for _ in range(3) for paragraph in TEXT.split("\n")]
 
 
 @settings(max_examples=60, deadline=None)
@@ -72,17 +71,9 @@ def test_only_the_named_sources_are_judged() -> None:
     assert ledger.dropped == {("lines", "boilerplate"): 2}
 
 
-def test_mistakes_are_told(tmp_path: Path) -> None:
+def test_mistakes_are_told() -> None:
     with pytest.raises(UserError, match=r"threshold=1.5.*between 0 and 1"):
         Lines(threshold=1.5)
-    (tmp_path / "a.npz").write_bytes(b"no")
-    with pytest.raises(UserError, match=r"a\.npz is not a model of lines"):
-        list(Lines(model=tmp_path / "a.npz", **EVERY)([Document("0", "a\nb")], Ledger()))
-    with pytest.raises(UserError, match=r"warc:GLOB.*the teacher needs the HTML"):
-        LinesTrainConfig(source=("wet:x",))
-    (tmp_path / "a.warc").write_bytes(_response("http://a.example/", "<p>x</p>"))
-    with pytest.raises(UserError, match=r"0 pages of HTML.*50 and more"):
-        run(LinesTrainConfig(source=(f"warc:{tmp_path}/*.warc",), out=str(tmp_path / "out")))
 
 
 @pytest.mark.parametrize("content", [b"", b"no", b"PK\x03\x04 cut"])
@@ -96,9 +87,9 @@ def test_another_file_is_no_model(tmp_path: Path, content: bytes) -> None:
 def test_labels_follow_the_order_of_the_page() -> None:
     page = "Home\nNews\nThe bridge is old and long.\nHome is where the river is.\nNews"
     main = "The bridge is old\nand long. Home is where the river is."
-    assert boilerplate.labels(page, main).tolist() == [False, False, True, True, False]
-    assert boilerplate.labels(page, "").tolist() == [False] * 5
-    assert boilerplate.labels("!!!\n你好世界\n菜单", "你好世界").tolist() == [False, True, False]
+    assert lines.labels(page, main).tolist() == [False, False, True, True, False]
+    assert lines.labels(page, "").tolist() == [False] * 5
+    assert lines.labels("!!!\n你好世界\n菜单", "你好世界").tolist() == [False, True, False]
 
 
 def test_scores_count_letters() -> None:
@@ -109,35 +100,10 @@ def test_scores_count_letters() -> None:
     assert score([np.array([False, True, True])], [page])["recall"] == 0.0
 
 
-def _response(url: str, html: str) -> bytes:
-    answer = f"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n{html}".encode()
-    return record_of("response", answer).replace(b"http://a.example/", url.encode())
-
-
-def _html(number: int) -> str:
-    order = np.random.default_rng(number).permutation(len(ARTICLE))
-    menu = "".join(f"<li><a href='/{i}'>{item}</a></li>" for i, item in enumerate(MENU.split("\n")))
-    body = "".join(f"<p>{number} {ARTICLE[i]}</p>" for i in order)
-    foot = "".join(f"<li><a href='/x'>{item}</a></li>" for item in FOOTER.split("\n"))
-    return (
-        f"<html><head><title>T</title></head><body><nav><ul>{menu}</ul></nav><main><article><h1>Bridge {number}</h1>"
-        f"{body}</article></main><footer><ul>{foot}</ul></footer></body></html>"
-    )
-
-
-def test_a_model_is_trained_from_a_raw_crawl_and_a_build_with_it_explains_itself(tmp_path: Path) -> None:
-    pages = [_response(f"http://site{i % 12}.example/{i}", _html(i)) for i in range(30)]
-    (tmp_path / "a.warc.gz").write_bytes(b"".join(map(gzip.compress, pages)))
-    train = LinesTrainConfig((f"warc:{tmp_path}/*.warc.gz",), str(tmp_path / "model"), min_pages=20, epochs=8)
-    made = run(train)
-    assert made.counts["pages"] == 30
-    assert 0 < made.counts["held_out"]["pages"] < 30
-    assert made.counts["held_out"]["precision"] > 0.95 < made.counts["held_out"]["recall"]
-    assert made.counts["held_out"]["precision without cleaning"] < 0.95
-    assert run(train) == made
+def test_a_build_explains_what_it_cut(tmp_path: Path) -> None:
     text = f"The old bridge\n{MENU}\n{TEXT}\n{FOOTER}"
     (tmp_path / "a.wet").write_bytes(record_of("conversion", text.encode()))
-    settings = {"lines": {"model": str(tmp_path / "model" / "lines.npz"), "min_chars": 100}}
+    settings = {"lines": {"min_chars": 100}}
     cfg = MonoConfig(
         "en", str(tmp_path / "en"), source=(f"wet:{tmp_path}/a.wet",), settings=settings, after_dedup=()
     )
@@ -149,18 +115,11 @@ def test_a_model_is_trained_from_a_raw_crawl_and_a_build_with_it_explains_itself
     assert stats["ledger"]["notes"]["boilerplate lines"] >= 9
 
 
-def test_an_address_with_an_unmatched_bracket_does_not_stop_training(tmp_path: Path) -> None:
-    pages = [_response(f"http://[site{i % 12}.example/{i}", _html(i)) for i in range(30)]
-    (tmp_path / "a.warc.gz").write_bytes(b"".join(map(gzip.compress, pages)))
-    cfg = LinesTrainConfig((f"warc:{tmp_path}/*.warc.gz",), str(tmp_path / "model"), min_pages=20, epochs=1)
-    assert run(cfg).counts["pages"] == 30
-
-
 def test_a_network_learns_the_share_of_what_cannot_be_told_apart_and_separates_what_can() -> None:
     draw = np.random.default_rng(3)
     seen = draw.normal(size=(2000, 2))
     wanted = np.where(seen[:, 0] > 0.3, 1.0, (draw.random(2000) < 0.2).astype(float))
-    inner, outer = boilerplate._fit(seen, wanted, np.ones(2000), [1], 6, 25)
+    inner, outer = lines._fit(seen, wanted, np.ones(2000), [1], 6, 25)
     hidden = np.maximum(0, np.concatenate([seen, np.ones((2000, 1))], axis=1) @ inner)
     share = 1 / (1 + np.exp(-(hidden @ outer[:-1] + outer[-1])))
     assert share[seen[:, 0] > 0.6].mean() > 0.9

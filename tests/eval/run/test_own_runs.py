@@ -45,7 +45,6 @@ def test_own_files_have_controls_intervals_and_every_later_command(
     OWN_SUITES.clear()
     for command in (
         ["eval", "rescore", str(run)],
-        ["eval", "diff", str(run), str(run)],
         ["report", str(run), f"out={tmp_path / 'report'}"],
     ):
         assert cli.main(command) == 0, capsys.readouterr().err

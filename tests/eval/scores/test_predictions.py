@@ -12,15 +12,19 @@ import pytest
 
 from xling.core.errors import UserError
 from xling.eval.rows.suite import Example, load, suites
-from xling.eval.scores import compare, predictions
-from xling.eval.scores.compare import DiffConfig
+from xling.eval.scores import predictions
 from xling.eval.scores.predictions import Origin
+from xling.eval.scores.score_file import Score
 
 ORIGIN = Origin("toy_xnli", "sw", "test", "pretrained", 1, checkpoint="c" * 64, extra="fit:x")
 
 
 def rows(world: Path) -> list[Example]:
     return load(suites()["toy_xnli"], "sw", "test", world)
+
+
+def score_file(path: Path, data: Path) -> list[Score]:
+    return [score for score, _ in predictions.read_row_statistics(path, data)]
 
 
 def saved(world: Path, folder: Path, right: int, origin: Origin = ORIGIN) -> Path:
@@ -33,7 +37,7 @@ def test_round_trip_and_score(world: Path, tmp_path: Path) -> None:
     path = saved(world, tmp_path / "p", 12)
     assert predictions.read_origin(path) == ORIGIN
     assert predictions.read(path, rows(world)) == [r.label for r in rows(world)]
-    (score,) = predictions.score_file(path, world)
+    (score,) = score_file(path, world)
     # Wilson: z = 1.96, 12 of 12: n / (n + z * z).
     assert (score.value, score.n, score.low, score.high) == (100.0, 12, pytest.approx(75.75, abs=0.01), 100.0)
     assert score.signature.startswith("accuracy:1|fit:x|data:")
@@ -56,7 +60,7 @@ def test_order_in_the_file_does_not_matter(world: Path, tmp_path: Path) -> None:
     meta = pl.read_parquet_metadata(path)
     facts = {k: meta[k] for k in ("format", "origin")}
     pl.read_parquet(path).reverse().write_parquet(path, metadata=facts)
-    assert predictions.score_file(path, world)[0].value == 100
+    assert score_file(path, world)[0].value == 100
 
 
 def test_statistics_of_translations_are_kept_and_not_mistaken(tmp_path: Path) -> None:
@@ -66,21 +70,21 @@ def test_statistics_of_translations_are_kept_and_not_mistaken(tmp_path: Path) ->
     gold = load(suites()["mt"], "en-sw", "test", tmp_path)
     origin = replace(ORIGIN, suite="mt", lang="en-sw")
     path = predictions.write(tmp_path / "p", origin, gold, [row.label for row in gold])
-    first = predictions.score_file(path, tmp_path)
+    first = score_file(path, tmp_path)
     kept = sorted((path.parent / ".stats").iterdir())
     assert len(kept) == 4
-    assert predictions.score_file(path, tmp_path) == first
+    assert score_file(path, tmp_path) == first
     for each in kept:  # the exponent of a statistic
         content = bytearray(each.read_bytes())
         content[128 + 7] ^= 1
         each.write_bytes(content)
-    assert predictions.score_file(path, tmp_path) == first, "a turned bit is no statistic"
+    assert score_file(path, tmp_path) == first, "a turned bit is no statistic"
     assert first[0].value == pytest.approx(100)
     predictions.write(tmp_path / "p", origin, gold, ["x", "y"])
-    assert predictions.score_file(path, tmp_path)[0].value < 1
+    assert score_file(path, tmp_path)[0].value < 1
     predictions.write(tmp_path / "p", origin, gold, [row.label for row in gold])
     (tmp_path / "mt/en-sw.test.sw").write_text("a\nb\n")
-    assert predictions.score_file(path, tmp_path)[0].value < 1, "other rows, other statistics"
+    assert score_file(path, tmp_path)[0].value < 1, "other rows, other statistics"
     assert predictions.files(tmp_path / "p") == [path]
 
 
@@ -88,15 +92,15 @@ def test_bad_prediction_files_are_named(world: Path, tmp_path: Path) -> None:
     gold = rows(world)
     path = predictions.write(tmp_path, ORIGIN, gold[:-1], ["neutral"] * 11)
     with pytest.raises(UserError, match=r"sw\.test\.parquet has 11 predictions; valid: 12"):
-        predictions.score_file(path, world)
+        score_file(path, world)
     other = [replace(gold[0], id="99"), *gold[1:]]
     predictions.write(tmp_path, ORIGIN, other, ["neutral"] * 12)
     with pytest.raises(UserError, match=r"sw\.test\.parquet has no prediction for id '0', row 0"):
-        predictions.score_file(path, world)
+        score_file(path, world)
     twice = [gold[1], *gold[1:]]
     predictions.write(tmp_path, ORIGIN, twice, ["neutral"] * 12)
     with pytest.raises(UserError, match=r"sw\.test\.parquet: id '1' is there twice"):
-        predictions.score_file(path, world)
+        score_file(path, world)
     with pytest.raises(UserError, match="3 predictions for toy_xnli/sw/test; valid: 12"):
         predictions.write(tmp_path, ORIGIN, gold, ["neutral"] * 3)
     with pytest.raises(UserError, match="no predictions at"):
@@ -125,7 +129,7 @@ def test_rows_are_counted_before_they_are_read(
 
     monkeypatch.setattr(predictions, "read_rows", unread)
     with pytest.raises(UserError, match="has 99,999 predictions; valid: 12"):
-        predictions.score_file(path, world)
+        score_file(path, world)
 
 
 def test_an_answer_that_is_too_long_or_damaged_is_named(world: Path, tmp_path: Path) -> None:
@@ -137,7 +141,7 @@ def test_an_answer_that_is_too_long_or_damaged_is_named(world: Path, tmp_path: P
         frame = pl.DataFrame({"id": [row.id for row in examples], "prediction": answers})
         frame.write_parquet(path, metadata=facts)
         with pytest.raises(UserError, match=said):
-            predictions.score_file(path, world)
+            score_file(path, world)
 
 
 @pytest.mark.parametrize(
@@ -164,13 +168,13 @@ def test_answers_of_another_shape_are_named(
     gold = load(suites()[suite], lang, "test", tmp_path)
     origin = replace(ORIGIN, suite=suite, lang=lang)
     path = predictions.write(tmp_path / "p", origin, gold, [good, good])
-    assert predictions.score_file(path, tmp_path)
+    assert score_file(path, tmp_path)
     for answer in bad:
         predictions.write(tmp_path / "p", origin, gold, [good, answer])
         with pytest.raises(
             UserError, match=r"\.test\.parquet: row 1, id '1': .* is not an answer to a row of"
         ):
-            predictions.score_file(path, tmp_path)
+            score_file(path, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -190,13 +194,13 @@ def test_an_answer_outside_of_the_candidates_is_named(
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     gold = load(suites()[suite], "de", "test", tmp_path)
     origin = replace(ORIGIN, suite=suite, lang="de")
-    assert predictions.score_file(predictions.write(tmp_path / "p", origin, gold, good), tmp_path)
+    assert score_file(predictions.write(tmp_path / "p", origin, gold, good), tmp_path)
     for answer in bad:
         path = predictions.write(tmp_path / "p", origin, gold, [answer, good[1]])
         with pytest.raises(
             UserError, match=r"de\.test\.parquet: row 0, id '0': .* none of the candidates of the 2"
         ):
-            predictions.score_file(path, tmp_path)
+            score_file(path, tmp_path)
 
 
 def test_a_word_of_neither_dictionary_is_no_candidate(tmp_path: Path) -> None:
@@ -208,12 +212,12 @@ def test_a_word_of_neither_dictionary_is_no_candidate(tmp_path: Path) -> None:
     gold = load(suite, "en-de", "test", tmp_path)
     origin = replace(ORIGIN, suite="bli", lang="en-de")
     for word in ("Katze", "Hund"):
-        predictions.score_file(predictions.write(tmp_path / "p", origin, gold, [word]), tmp_path)
+        score_file(predictions.write(tmp_path / "p", origin, gold, [word]), tmp_path)
     path = predictions.write(tmp_path / "p", origin, gold, ["Kat"])
     with pytest.raises(UserError, match="row 0, id 'cat': \"Kat\" is none of the candidates"):
-        predictions.score_file(path, tmp_path)
+        score_file(path, tmp_path)
     (folder / "en-de.train.jsonl").unlink()
-    assert predictions.score_file(path, tmp_path), "without the other dictionary nobody knows"
+    assert score_file(path, tmp_path), "without the other dictionary nobody knows"
 
 
 @pytest.mark.parametrize("text", ['"neutral', "1, 2", "", "[" * 100_000, None])
@@ -225,28 +229,14 @@ def test_corrupt_json_names_file_and_row(world: Path, tmp_path: Path, text: str 
     answers[4] = text
     frame.with_columns(pl.Series("prediction", answers)).write_parquet(path, metadata=facts)
     with pytest.raises(UserError, match=r"sw\.test\.parquet: row 4, id '4': .* is not JSON"):
-        predictions.score_file(path, world)
+        score_file(path, world)
     frame.drop("prediction").write_parquet(path, metadata=facts)
     with pytest.raises(UserError, match=r"sw\.test\.parquet cannot be read: .*; valid: columns id and"):
-        predictions.score_file(path, world)
+        score_file(path, world)
     for origin in ("{", '{"suite": "toy_xnli"}', '{"a": 1}'):
         frame.write_parquet(path, metadata={**facts, "origin": origin})
         with pytest.raises(UserError, match=r"sw\.test\.parquet: its origin cannot be read"):
-            predictions.score_file(path, world)
-
-
-def test_diff_says_what_changed(world: Path, tmp_path: Path) -> None:
-    saved(world, tmp_path / "old", 12)
-    saved(world, tmp_path / "new", 9)
-    text = compare.diff(DiffConfig((tmp_path / "old", tmp_path / "new"), world))
-    assert "toy_xnli/pretrained/zero_shot.source-dev.en.seed1/sw.test: accuracy 100.0 -> 83.3 (-16.7" in text
-    assert "2 of 12 rows differ, 0 better, 2 worse" in text
-    assert "9: entailment -> neutral, right: entailment" in text
-    saved(world, tmp_path / "third", 9, replace(ORIGIN, system="other"))
-    with pytest.raises(UserError, match="no suite, system, protocol and language in common"):
-        compare.diff(DiffConfig((tmp_path / "old", tmp_path / "third"), world))
-    with pytest.raises(UserError, match="1 runs; valid: two"):
-        compare.diff(DiffConfig((tmp_path / "old",), world))
+            score_file(path, world)
 
 
 def test_changed_answers_are_refused_and_another_order_is_not(world: Path, tmp_path: Path) -> None:
@@ -254,22 +244,22 @@ def test_changed_answers_are_refused_and_another_order_is_not(world: Path, tmp_p
     facts = {k: v for k, v in pl.read_parquet_metadata(path).items() if k != "ARROW:schema"}
     frame = pl.read_parquet(path)
     frame.reverse().write_parquet(path, metadata=facts)
-    assert predictions.score_file(path, world)[0].value == 100
+    assert score_file(path, world)[0].value == 100
     answers = frame["prediction"].to_list()
     answers[3], answers[4] = answers[4], answers[3]
     frame.with_columns(pl.Series("prediction", answers)).write_parquet(path, metadata=facts)
     with pytest.raises(UserError, match=r"sw\.test\.parquet: the answers were changed after they were"):
-        predictions.score_file(path, world)
+        score_file(path, world)
     facts.pop("answers")  # as files were written before
     frame.write_parquet(path, metadata=facts)
-    assert predictions.score_file(path, world)[0].value == 100
+    assert score_file(path, world)[0].value == 100
 
 
 def test_any_turned_bit_of_a_prediction_file_changes_nothing_or_is_told(world: Path, tmp_path: Path) -> None:
     path = saved(world, tmp_path, 12)
     whole, score, origin = (
         path.read_bytes(),
-        predictions.score_file(path, world),
+        score_file(path, world),
         predictions.read_origin(path),
     )
     for place in range(5, len(whole), 7):
@@ -278,6 +268,6 @@ def test_any_turned_bit_of_a_prediction_file_changes_nothing_or_is_told(world: P
         path.write_bytes(content)
         try:
             assert predictions.read_origin(path) == origin
-            assert predictions.score_file(path, world) == score
+            assert score_file(path, world) == score
         except UserError as error:
             assert path.name in str(error)  # noqa: PT017 - it need not be raised

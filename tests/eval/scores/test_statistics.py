@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks import calibration
+from tests.eval import calibration
 from tests.eval.worlds import WORLDS, rates
 from xling.eval.metrics import METRICS
 from xling.eval.metrics.base import with_count
@@ -184,7 +184,7 @@ def test_correlated_rows_raise_no_more_alarms_than_they_should(name: str) -> Non
 def test_rates_on_real_predictions(suite: str) -> None:
     """Rows of two controls in several languages, which are correlated as real ones are.
 
-    Accuracy, spans and retrieval stand for the ten suites that `benchmarks/calibration.py` has.
+    Accuracy, spans and retrieval stand for the ten suites that `docs/results.d/eval.md` has.
     At a rate of 5 %, ten alarms or more in 60 draws have a probability of 0.1 %; so has a coverage of 50 in 60.
     `docs/results.d/eval.md` has 2,000 draws.
     """

@@ -270,10 +270,3 @@ def test_a_note_names_at_most_forty_languages_without_a_score() -> None:
         " and 163 more."
     )
     assert len(note.split(": ")[-1].split()) == 43
-
-
-def test_a_language_is_scored_even_if_all_of_its_rows_are_exposed() -> None:
-    scores = [Score("pawsx", lang, "accuracy", 50.0, 10, -1, "majority") for lang in ("en", "de")]
-    clean = [dataclasses.replace(scores[0], system="majority, unexposed rows", n=5)]
-    found = score_table.language_table([*scores, *clean])
-    assert "pawsx: 2 of the suite's 7 languages; not scored: es fr ja ko zh." in found.notes

@@ -227,9 +227,8 @@ EXTRAS = {
     "report": ("matplotlib",),
     "eval": ("seqeval", "sklearn", "rouge_score"),
     "slurm": ("submitit",),
-    "track": ("wandb", "tensorboard"),
+    "track": ("tensorboard",),
     "hub": ("transformers", "sacremoses"),
-    "onnx": ("transformers", "onnx", "onnxscript", "onnxruntime"),
     "office": ("polib", "python_calamine"),
 }
 """Packages of each extra in ``pyproject.toml``, by the names that are imported."""

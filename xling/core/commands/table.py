@@ -16,7 +16,6 @@ OTHER_WORDS = (
     "config",
     "why-rerun",
     "slurm",
-    "completion",
     "recipes",
     "schema",
 )

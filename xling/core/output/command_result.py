@@ -74,8 +74,8 @@ class Answer(str):
         return str(self), self.data, self.exit_code
 
 
-class Rows:
-    """A table whose rows are printed as they are computed, for tables that may not fit into memory.
+class JsonLines:
+    """Rows that are printed as they are computed, one JSON object a line; they may not fit into memory.
 
     Args:
         columns: names of the columns.
@@ -86,24 +86,14 @@ class Rows:
         self.columns, self.rows = tuple(columns), rows
 
     def lines(self) -> Iterator[str]:
-        """Yield the table as tab-separated lines, the header first; None becomes an empty cell."""
-        yield "\t".join(self.columns)
+        """Yield one JSON object for each row."""
         for row in self.rows:
-            yield "\t".join("" if cell is None else str(cell) for cell in row)
+            yield as_json(dict(zip(self.columns, row, strict=True)))
 
     def json_lines(self) -> Iterator[str]:
         """Yield the lines of one JSON list with one object per row."""
         separator = "["
-        for row in self.rows:
-            yield separator + as_json(dict(zip(self.columns, row, strict=True)))
+        for line in self.lines():
+            yield separator + line
             separator = ","
         yield "]" if separator == "," else "[]"
-
-
-class JsonLines(Rows):
-    """Rows that are printed as one JSON object a line."""
-
-    def lines(self) -> Iterator[str]:
-        """Yield one JSON object for each row."""
-        for row in self.rows:
-            yield as_json(dict(zip(self.columns, row, strict=True)))

@@ -24,6 +24,8 @@ GONE: Mapping[str, Any] = {
     "init_tiled": False,
     "init_noise": 0.01,
     "fit.l2_start": 0.0,
+    "scores": None,  # of analyse
+    "table.exposure": None,
 }
 """Settings of earlier versions that are no more -> the value with which they made what is made today."""
 

@@ -1,4 +1,4 @@
-"""Metadata of every setting, read from the dataclasses, for ``--help``, completion and ``xling schema``.
+"""Metadata of every setting, read from the dataclasses, for ``--help`` and ``xling schema``.
 
 The annotation gives a setting's type, default and choices; the field's metadata gives its range
 (`xling.core.settings.values`); the ``Attributes:`` section of the class's docstring gives its description.

@@ -142,7 +142,6 @@ CONDITIONS: dict[str, tuple[Condition, ...]] = {
         Condition("per_class lines", lambda c: c.text, "text="),
         Condition("fit.seed", lambda _: False, "seed= in its place"),
     ),
-    "merge": (Condition("density scale", lambda c: c.method == "ties", "method=ties"),),
     "import hf": _IMPORT,
     "import fairseq": _IMPORT,
     "import xlm": _IMPORT,

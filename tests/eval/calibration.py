@@ -1,8 +1,6 @@
-"""False alarms of comparisons and coverage of intervals on real predictions of ten suites, with and without clusters.
+"""False alarms of comparisons and coverage of intervals on real predictions, with and without clusters.
 
-``python -m benchmarks.calibration record [SUITES]``, with XLING_DATA set, predicts with two controls a suite. It keeps
-the statistics of their rows in `RECORDED`, without texts or answers.
-``python -m benchmarks.calibration DRAWS [SUITES]`` draws from them, and so do the tests.
+`calibration.npz` has the statistics of rows of two controls on ten suites, without texts or answers.
 
 False alarms: their answers change places item by item at random, in all languages at once, so that nothing is true; how
 often is p at or below .05? Coverage: items (with their passage or document) are drawn from the available ones, as if
@@ -11,91 +9,22 @@ these were all there are; how often do the intervals of the average and of the d
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from xling.core.sampling import rng
-from xling.eval.metrics import METRICS
 from xling.eval.metrics.base import Metric
-from xling.eval.rows.suite import suites
-from xling.eval.run.evaluation import run
-from xling.eval.run.settings import EvalConfig
-from xling.eval.scores import predictions, statistics
-from xling.eval.scores.predictions import ScoredPredictions
+from xling.eval.scores import statistics
 from xling.eval.scores.statistics import PairedStatistics, RowStatistics
 
-MAX_ITEMS, RESAMPLES = 300, 400
+RESAMPLES = 400
 PLAIN_DRAWS = 100
 """Draws in which rows drawn one by one are tried too; their rates are far off, so few draws show it."""
-RECORDED = Path(__file__).parent.parent / "tests/eval/calibration.npz"
-
-
-@dataclass(frozen=True)
-class Case:
-    """A suite with the settings of two systems."""
-
-    suite: str
-    langs: tuple[str, ...]
-    first: dict[str, Any] = field(default_factory=dict)
-    second: dict[str, Any] = field(default_factory=dict)
-
-
-NGRAM, MAJORITY = {"systems": ("ngram",)}, {"systems": ("majority",)}
-CASES = (
-    Case("sib200", ("ar", "de", "fi", "hi", "id", "ja", "sw", "tr", "vi", "zh"), NGRAM, MAJORITY),
-    Case("xnli", ("de", "fr", "tr"), {**NGRAM, "train_rows": 3000}, {**NGRAM, "train_rows": 300}),
-    Case("panx", ("de", "fr", "hi", "tr"), {**NGRAM, "train_rows": 1000}, {**NGRAM, "train_rows": 100}),
-    Case("udpos", ("de", "fi", "fr", "tr"), {**NGRAM, "train_rows": 1000}, {**NGRAM, "train_rows": 100}),
-    Case("masakhaner", ("ha", "sw", "yo"), {**NGRAM, "train_rows": 1000}, {**NGRAM, "train_rows": 100}),
-    Case("tatoeba", ("de", "fr", "es", "nl"), NGRAM, {**NGRAM, "distance": "margin"}),
-    Case("ntrex", ("de", "fr", "tr", "fi"), NGRAM, {**NGRAM, "distance": "margin"}),
-    Case("multi30k_retrieval", ("de", "fr", "cs"), NGRAM, {**NGRAM, "distance": "csls"}),
-    Case("bli", ("en-de", "en-fr", "en-it"), NGRAM, {**NGRAM, "distance": "margin"}),
-    Case("xquad_folds", ("en", "de", "es", "zh"), MAJORITY, {**MAJORITY, "train_rows": 30}),
-)
-
-
-def main(draws: str = "300", *names: str) -> int:
-    """Measure every case, or those of the suites named, and print a row of JSON for each."""
-    if draws == "record":
-        return record(names)
-    for suite in names or [case.suite for case in CASES]:
-        said = measured(METRICS[suites()[suite].metric], recorded(suite), int(draws), suite)
-        print(json.dumps({"suite": suite, **said}), flush=True)
-    return 0
-
-
-def record(names: Sequence[str] = ()) -> int:
-    """Predict with both systems of every case, or of those named, and keep the statistics of their rows."""
-    data = Path(os.environ["XLING_DATA"])
-    arrays = dict(np.load(RECORDED)) if RECORDED.is_file() else {}
-    for case in (case for case in CASES if not names or case.suite in names):
-        with tempfile.TemporaryDirectory() as folder:
-            systems = [
-                scored(case, settings, Path(folder) / name, data)
-                for name, settings in (("a", case.first), ("b", case.second))
-            ]
-        pairs = few(
-            [
-                PairedStatistics(x.origin.lang, x.stats, y.stats, x.ids, x.blocks)
-                for x, y in zip(*systems, strict=True)
-            ]
-        )
-        own, _ = statistics.assign_clusters([p.sides()[0] for p in pairs])
-        for pair, clusters in zip(pairs, own, strict=True):
-            parts = {"a": pair.a, "b": pair.b, "clusters": clusters}
-            arrays |= {f"{case.suite}/{pair.lang}/{name}": part for name, part in parts.items()}
-        np.savez_compressed(RECORDED, **arrays)
-        print(case.suite, sum(len(p.a) for p in pairs), RECORDED.stat().st_size, flush=True)
-    return 0
+RECORDED = Path(__file__).parent / "calibration.npz"
 
 
 def recorded(suite: str) -> list[PairedStatistics]:
@@ -108,17 +37,6 @@ def recorded(suite: str) -> list[PairedStatistics]:
     return [
         PairedStatistics(lang, a, b, [str(c) for c in clusters], [None] * len(a))
         for lang, a, b, clusters in parts
-    ]
-
-
-def scored(case: Case, settings: dict[str, Any], out: Path, data: Path) -> list[ScoredPredictions]:
-    """Return the rows of one system in every language, by the suite's main metric."""
-    run(replace(EvalConfig((case.suite,), out, data, langs=case.langs), **settings))
-    metric = [suites()[case.suite].metric]
-    return [
-        s
-        for path in predictions.files(out / "predictions")
-        for s in predictions.evaluate_file(path, data, metric)
     ]
 
 
@@ -159,13 +77,6 @@ def averages(parts: Sequence[RowStatistics], metric: Metric, key: str) -> tuple[
     return statistics.average_interval(parts, metric, key, num_resamples=RESAMPLES)
 
 
-def few(pairs: Sequence[PairedStatistics]) -> list[PairedStatistics]:
-    """Return as many leading clusters as hold at most `MAX_ITEMS` rows of a language."""
-    own, _ = statistics.assign_clusters([p.sides()[0] for p in pairs])
-    last = min(int(np.sort(c)[min(MAX_ITEMS, len(c)) - 1]) for c in own)
-    return [chosen(p, np.nonzero(c <= last)[0]) for p, c in zip(pairs, own, strict=True)]
-
-
 def chosen(pair: PairedStatistics, rows: np.ndarray) -> PairedStatistics:
     """Return a pair with some of its rows."""
     ids, blocks = ([values[i] for i in rows] for values in (pair.ids, pair.blocks))
@@ -191,7 +102,3 @@ def resampled(
 def plain(pair: PairedStatistics) -> PairedStatistics:
     """Return a pair of systems whose rows are independent."""
     return replace(pair, ids=(), blocks=())
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""Questions to a corpus, scores without a corpus, and samples of several corpora."""
+"""Questions to a corpus, and samples of several corpora."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.corpora.crawl import BOILERPLATE, document, sentences, write_crawl
+from tests.corpora.crawl import BOILERPLATE, sentences, write_crawl
 from xling.cli import main
 from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.settings import config
 from xling.corpora.common.shards import read_corpus, write_documents
-from xling.corpora.inspect import sample, score, why
+from xling.corpora.inspect import sample, why
 from xling.corpora.mono import MonoConfig
 from xling.text.document import Document
 from xling.text.files.compressed import MAX_LINE_BYTES
@@ -79,57 +79,6 @@ def test_why_without_a_corpus_is_told(tmp_path: Path) -> None:
 def test_why_on_the_command_line(corpora: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["corpus", "why", sentences("ar")[3], f"corpus={corpora['sw']}"]) == 0
     assert "other_language" in capsys.readouterr().out
-
-
-def test_score_prints_a_verdict_for_every_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "mixed.txt"
-    path.write_text("\n\n".join([document("sw", 1), document("ar", 1), "Fupi sana."]), encoding="utf-8")
-    assert main(["corpus", "score", str(path), "lang=sw"]) == 0
-    head, *rows = (line.split("\t") for line in capsys.readouterr().out.splitlines())
-    assert head == ["id", "lang", "lang_score", "perplexity", "verdict", "text"]
-    assert [row[0] for row in rows] == ["mixed/0", "mixed/1", "mixed/2"]
-    assert [row[1] for row in rows[:2]] == ["sw", "ar"]
-    assert [row[4] for row in rows[:2]] == ["kept", "langid/other_language"]
-    assert rows[2][4] != "kept"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_line_that_is_not_scored_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "a.txt"
-    with path.open("wb") as file:
-        file.write(b"Habari za leo\n")
-        file.truncate(MAX_LINE_BYTES + (1 << 20))
-        file.seek(0, 2)
-        file.write(b"\nKwaheri\n")
-    texts = [row[-1] for row in score.score(score.ScoreConfig((str(path),), stages=("langid",)))]
-    assert texts == ["Habari za leo / Kwaheri"]
-    assert capsys.readouterr().err == f"{path}: not scored: 1 line too long\n"
-
-
-def test_score_by_line_in_any_language(tmp_path: Path) -> None:
-    path = tmp_path / "mixed.jsonl"
-    path.write_text(f'{{"text": "{sentences("sw")[0]}\\n{sentences("ar")[0]}"}}\n', encoding="utf-8")
-    cfg = score.ScoreConfig((str(path),), unit="line", stages=("langid",), out=str(tmp_path / "scores.tsv"))
-    assert score.run(cfg) == f"2 texts scored in {tmp_path / 'scores.tsv'}"
-    rows = (tmp_path / "scores.tsv").read_text(encoding="utf-8").splitlines()[1:]
-    assert [row.split("\t")[0] for row in rows] == ["mixed/0:0", "mixed/0:1"]
-    assert [row.split("\t")[4] for row in rows] == ["kept", "kept"]
-    with pytest.raises(UserError, match="overwrite=true"):
-        score.run(cfg)
-
-
-@pytest.mark.parametrize(
-    ("files", "settings", "message"),
-    [
-        ((), {}, "no file to score"),
-        (("/nowhere",), {}, "no file matches"),
-        (("text:x",), {"stages": ("lang",)}, "unknown corpus stage 'lang'"),
-        (("text:x",), {"lang": "swx"}, "unknown language"),
-    ],
-)
-def test_score_tells_mistakes(files: tuple[str, ...], settings: dict[str, str], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        list(score.score(score.ScoreConfig(files, **settings)))  # type: ignore[arg-type]
 
 
 def draw(out: Path, corpora: dict[str, Path], **settings: float | tuple[str, ...]) -> str:
