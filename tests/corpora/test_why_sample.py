@@ -17,7 +17,6 @@ from xling.corpora.common.shards import read_corpus, write_documents
 from xling.corpora.inspect import sample, why
 from xling.corpora.mono import MonoConfig
 from xling.text.document import Document
-from xling.text.files.compressed import MAX_LINE_BYTES
 
 
 @pytest.fixture(scope="module")
