@@ -76,7 +76,7 @@ def _rows(
             drop_row(ledger, "malformed", f"{name}/{number}", xml[:1000])
             continue
         codes.update(code.partition("-x-")[0] for code in segments)
-        src, tgt = (text_in_language(segments, lang) for lang in (context.src, context.tgt))
+        src, tgt = (text_in_language(segments, lang, ledger) for lang in (context.src, context.tgt))
         if src is None or tgt is None:
             drop_row(ledger, "missing_side", f"{name}/{number}", " | ".join(segments.values()))
         else:

@@ -54,7 +54,7 @@ def _rows(path: Path, units: Iterable[Unit], context: SourceContext, ledger: Led
             drop_row(ledger, "malformed", f"{path}/{name}", " | ".join((texts or {}).values())[:1000])
             continue
         codes.update(texts)
-        src, tgt = (text_in_language(texts, lang) for lang in (context.src, context.tgt))
+        src, tgt = (text_in_language(texts, lang, ledger) for lang in (context.src, context.tgt))
         if len(texts) == 2 and "" in texts and (src is None) != (tgt is None):
             src, tgt = (texts[""] if side is None else side for side in (src, tgt))
             ledger.count_event(NO_LANGUAGE_NOTE)

@@ -7,15 +7,17 @@ from xling.core.errors import UserError
 from xling.core.language_tags import POSSIBLE, best_tag, fit, named
 from xling.core.languages import Language
 from xling.corpora.parallel.sources import SourceContext
+from xling.text.document import Ledger
 from xling.text.words.han import is_in_script
 
 
-def text_in_language(texts: Mapping[str, str], lang: Language) -> str | None:
+def text_in_language(texts: Mapping[str, str], lang: Language, ledger: Ledger) -> str | None:
     """Return the text of a unit in a language, None where it has none.
 
     Args:
         texts: by their language codes.
-        lang: ``zh-TW`` is not ``zh`` (Simplified) and ``sr-Cyrl`` not ``sr_Latn``.
+        lang: ``zh-TW`` is not ``zh`` (Simplified) and ``sr-Cyrl`` not ``sr_Latn``; countries are not told apart.
+        ledger: counts the units with several texts that fit as well.
     """
     code = best_tag(texts, lang)
     if code is None:
@@ -24,9 +26,10 @@ def text_in_language(texts: Mapping[str, str], lang: Language) -> str | None:
     best = fit(code, lang)
     asks_text = best == POSSIBLE and lang.code != lang.base
     equal = [text for tag, text in texts.items() if fit(tag, lang) == best]
-    if asks_text or len(equal) > 1:
-        return next((text for text in equal if is_in_script(text, lang)), None if asks_text else equal[0])
-    return equal[0]
+    in_script = [text for text in equal if is_in_script(text, lang)] or ([] if asks_text else equal)
+    if len(set(in_script)) > 1:
+        ledger.count_event(f"units with several texts in {lang.name}, of which the first was read")
+    return in_script[0] if in_script else None
 
 
 def check_languages(path: Path, codes: Collection[str], num_rows: int, context: SourceContext) -> None:

@@ -108,3 +108,16 @@ def test_of_two_texts_under_one_code_the_script_of_the_pair_counts(
         f'<tmx><body><tu><tuv xml:lang="en"><seg>a</seg></tuv>{segments}</tu></body></tmx>', encoding="utf-8"
     )
     assert rows(f"tmx:{path}", pair) == [text]
+
+
+@pytest.mark.parametrize("codes", [("pt-BR", "pt-PT"), ("pt-PT", "pt-BR")])
+def test_texts_of_two_countries_are_counted(tmp_path: Path, codes: tuple[str, str]) -> None:
+    """Countries have no code of ours: which text was read is said, and equal texts are one."""
+    units = [
+        {"en": "The bus.", codes[0]: "O primeiro.", codes[1]: "O segundo."},
+        {"en": "The train.", codes[0]: "O trem.", codes[1]: "O trem."},
+        {"en": "A boat.", codes[1]: "Um barco."},
+    ]
+    ledger = Ledger()
+    assert rows(tmx(tmp_path / "a.tmx", *units), "en-pt_PT", ledger) == ["O primeiro.", "O trem.", "Um barco."]
+    assert ledger.notes == {"units with several texts in Portuguese, of which the first was read": 1}
