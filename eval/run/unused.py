@@ -102,7 +102,8 @@ def _check_static(suites: Sequence[Suite]) -> None:
 
 def check_joined(suites: Sequence[Suite], checkpoint: Path, setting: str) -> None:
     """Reject a model without features, and suites that it and its static encoder do not answer together."""
-    features_of(checkpoint, setting)
+    if checkpoint.is_dir():  # an earlier step of a pipeline may make it
+        features_of(checkpoint, setting)
     for suite in suites:
         if suite.task not in JOINED_TASKS:
             raise UserError(
@@ -114,7 +115,7 @@ def check_joined(suites: Sequence[Suite], checkpoint: Path, setting: str) -> Non
 
 def _check_joined(cfg: EvalConfig, suites: Sequence[Suite], folders: Sequence[Path]) -> None:
     if cfg.pooling == "joined":
-        for folder in folders:
+        for folder in filter(Path.is_dir, folders):
             features_of(folder, "pooling=joined")
     if "joined" in cfg.systems:
         check_joined(suites, folders[0], "systems=joined")
