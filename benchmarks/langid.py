@@ -57,7 +57,7 @@ def sharpen(
     """
     number_of = {lang: number for number, lang in enumerate(model.langs)}
     lines_read = [
-        (number_of[lang], *model._entries_of_text(text)) for lang in sorted(lines) for text in lines[lang]
+        (number_of[lang], *_entries_of_text(model, text)) for lang in sorted(lines) for text in lines[lang]
     ]
     lines_read = [item for item in lines_read if len(item[1])]
     gain = model.gain.copy()
@@ -73,6 +73,14 @@ def sharpen(
         wrong[lang] -= 1
         gain[entries] -= rate * (1 - step / (epochs * len(lines_read))) * weights * wrong[langs]
     return replace(model, gain=gain)
+
+
+def _entries_of_text(model: ngrams.NgramModel, text: str) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return the table entries of a text's n-grams, their counts in the text, and its number of n-grams."""
+    hashes = np.concatenate([np.zeros(0, dtype=np.uint32), *ngrams.grams(text).values()])
+    unique, counts = np.unique(hashes, return_counts=True)
+    entries, repeats = model._entries_of(unique)
+    return entries, np.repeat(counts, repeats), len(hashes)
 
 
 def test_sets(data: Path) -> Iterator[tuple[str, str, list[str]]]:

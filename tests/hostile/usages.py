@@ -111,7 +111,6 @@ HOSTILE: tuple[tuple[str, str, str], ...] = (
     ("", "umt data=$T/shards pairs=en-fr out=y", "no text in fr"),
     ("", "swap task=$T/model embeddings=$T/model out=y", "a directory with task.pt"),
     ("", "pretrain static data=$T/shards out=y", "an output of xling corpus nway"),
-    ("", "merge checkpoints=$T/model,$T/vocab out=y", "no checkpoint at"),
 )  # fmt: skip
 
 

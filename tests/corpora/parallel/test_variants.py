@@ -119,5 +119,9 @@ def test_texts_of_two_countries_are_counted(tmp_path: Path, codes: tuple[str, st
         {"en": "A boat.", codes[1]: "Um barco."},
     ]
     ledger = Ledger()
-    assert rows(tmx(tmp_path / "a.tmx", *units), "en-pt_PT", ledger) == ["O primeiro.", "O trem.", "Um barco."]
+    assert rows(tmx(tmp_path / "a.tmx", *units), "en-pt_PT", ledger) == [
+        "O primeiro.",
+        "O trem.",
+        "Um barco.",
+    ]
     assert ledger.notes == {"units with several texts in Portuguese, of which the first was read": 1}
