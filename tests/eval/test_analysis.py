@@ -206,7 +206,7 @@ def test_a_fine_tuned_body_is_measured_without_a_random_control(model: Path, tmp
 
 def test_a_layer_that_cannot_be_read_is_no_empty_table(model: Path, tmp_path: Path) -> None:
     data = _data(tmp_path / "data")
-    with pytest.raises(UserError, match="unknown pooling 'middle'; valid: cls, max, mean"):
+    with pytest.raises(UserError, match="unknown pooling 'middle'; valid: cls, joined, max, mean"):
         run.run(AnalyseConfig(model, ("sib200",), tmp_path / "out", data, ("de",), pooling="middle"))
     assert not (tmp_path / "out").exists()
 
