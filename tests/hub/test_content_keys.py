@@ -81,7 +81,6 @@ def test_a_native_model_with_replaced_weights_is_refused_by_every_reader(
         f"eval toy_ner data={tmp_path} checkpoint={folder} out={tmp_path}/e",
         f"export hf {folder} {tmp_path}/h",
         f"finetune toy_ner data={tmp_path} checkpoint={folder} out={tmp_path}/f",
-        f"merge {tmp_path}/g checkpoints={model},{folder}",
         f"trim {folder} {tmp_path}/t corpora.en={folder}/dict.txt",
         f"quantize {folder} {tmp_path}/q",
     ):
