@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from xling.core.settings import config
 from xling.eval.rows.suite import suites
 from xling.eval.run import unused
 from xling.eval.run.settings import EvalConfig
-from xling.eval.systems import FitConfig
+from xling.eval.systems import FitConfig, build
 from xling.training.settings import PretrainConfig
 from xling.training.train import run as pretrain
 from xling.transfer import tune
@@ -241,3 +242,17 @@ def test_words_are_matched_by_the_static_encoder(taught: Path, static: Path) -> 
     found = system(taught, "joined").matched(src, tgt, candidates)
     assert np.array_equal(found, system(static).matched(src, tgt, candidates))
     assert (found.argmax(1) == np.arange(6)).all()
+
+
+def test_answers_in_int8_are_those_of_the_quantised_model(taught: Path) -> None:
+    suite = Shape("s", "classify", ("low", "high"))
+    train, other = classified("xz", 60, 1), classified("qw", 40, 2)
+    cfg = EvalConfig(("sib200",), Path("unused"), checkpoint=taught, int8=True)
+    backend = build("joined", cfg)
+    (heads, _) = backend.fit(suite, train, train, "en", FIT)
+    in_int8 = replace(heads, tuned=build("pretrained", cfg).in_int8(heads.tuned))
+    scores, whole = (each.tuned.scores(other)[0][0][1] for each in (in_int8, heads))
+    assert not np.array_equal(scores, whole)
+    assert backend._encoder._int8_copy is None
+    assert backend.predict(heads, suite, other, "de") == in_int8.predict(other, "de")
+    assert backend._encoder._int8_copy[0] is heads.tuned

@@ -209,7 +209,7 @@ class EncoderBackend:
             return list(self._generator.predict(checkpoint, task, rows, lang))
         if self._text_to_text and isinstance(checkpoint, dict):
             return list(self._text_to_text.predict(checkpoint, suite, task, rows, lang))
-        return (self._quantised(checkpoint) if self.int8 else checkpoint).predict(rows, lang=lang)
+        return self.in_int8(checkpoint).predict(rows, lang=lang)
 
     def probabilities(
         self, checkpoint: tune.TunedModel, suite: TaskShape, rows: Sequence[LabelledRow], lang: str
@@ -236,8 +236,10 @@ class EncoderBackend:
             quantise(masked_lm.model.encoder)
         return masked_lm
 
-    def _quantised(self, tuned: tune.TunedModel) -> tune.TunedModel:
-        """Return a copy of a model whose encoder is in int8; the most recent copy is cached."""
+    def in_int8(self, tuned: tune.TunedModel) -> tune.TunedModel:
+        """Return a copy of a model whose encoder is in int8, if ``int8`` says so; the most recent copy is cached."""
+        if not self.int8:
+            return tuned
         if self._int8_copy is None or self._int8_copy[0] is not tuned:
             int8_model = copy.deepcopy(tuned.model).float().cpu()
             quantise(int8_model.encoder)

@@ -110,7 +110,7 @@ class JoinedBackend:
         self, checkpoint: TunedJoined, suite: TaskShape, rows: Sequence[LabelledRow], lang: str
     ) -> list[Any]:
         """Return one answer per row, in the form of the suite's labels; the rows are of one language."""
-        return checkpoint.predict(rows, lang)
+        return replace(checkpoint, tuned=self._encoder.in_int8(checkpoint.tuned)).predict(rows, lang)
 
     def embed(
         self, texts: Sequence[str], lang: str, layer: int, pooling: str
