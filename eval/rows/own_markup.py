@@ -29,8 +29,8 @@ def read_markup(path: Path, langs: Sequence[str]) -> OwnTable:
     pairs = enumerate(source.rows(ledger), 1)
     rows = [OwnRow((number,), {"text_a": text_a, "text_b": text_b}) for number, (text_a, text_b, _) in pairs]
     num_left_out = sum(ledger.dropped.values())
-    told = f", {num_left_out} units without the two texts or unfinished left out" if num_left_out else ""
-    return OwnTable(rows, scheme.upper() + told)
+    left_out = f", {num_left_out} units without the two texts or unfinished left out" if num_left_out else ""
+    return OwnTable(rows, scheme.upper() + left_out)
 
 
 def refuse_other_format(path: Path, first: str) -> None:
