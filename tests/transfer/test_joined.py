@@ -256,3 +256,19 @@ def test_answers_in_int8_are_those_of_the_quantised_model(taught: Path) -> None:
     assert backend._encoder._int8_copy is None
     assert backend.predict(heads, suite, other, "de") == in_int8.predict(other, "de")
     assert backend._encoder._int8_copy[0] is heads.tuned
+
+
+def test_embeddings_and_adapters_of_models_with_features_are_not_swapped(
+    taught: Path, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Plain rows would take the place of mixed words without a word."""
+    rows = [{"text": row.fields["text"], "label": row.label} for row in classified("xz", 40, 1)]
+    alone, plain = tmp_path / "alone", tmp_path / "plain"
+    for checkpoint, out in ((taught, alone), (model, plain)):
+        xling.load(checkpoint).finetune(out, rows=rows, fit={"epochs": 1})
+    for task, source in ((alone, model), (plain, taught)):
+        for what in ("embeddings", "adapters"):
+            capsys.readouterr()
+            assert cli.main(["swap", f"task={task}", f"{what}={source}", f"out={tmp_path / 'out'}"]) == 2
+            assert "has model.features=" in capsys.readouterr().err
+            assert not (tmp_path / "out").exists()

@@ -13,6 +13,7 @@ from xling.models import parts
 from xling.models.files import model_folder
 from xling.text import vocab
 from xling.text.files import corpus_reader
+from xling.transfer.checks import check_not_joined
 
 
 def check_trim(cfg: TrimConfig) -> list[Path]:
@@ -79,11 +80,7 @@ def check_export_hf(cfg: ExportConfig) -> None:
 
 def check_no_static_head(checkpoint: Path) -> None:
     """Raise UserError for a fine-tuned static encoder, also one beside a Transformer: its head would be lost."""
-    if model_folder.is_joined(checkpoint):
-        raise UserError(
-            f"{checkpoint} answers by a head over its static encoder too, which would be lost",
-            "a model that was fine-tuned without joined=true",
-        )
+    check_not_joined(checkpoint)
     if (checkpoint / inputs.STATIC_TASK_FILE).is_file():
         raise UserError(
             f"{checkpoint} is a fine-tuned static encoder, whose head would be lost",

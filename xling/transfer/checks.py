@@ -67,13 +67,17 @@ def check_swap(cfg: SwapConfig) -> None:
             "embeddings=DIR, adapters=DIR or both",
         )
     model_folder.check_model(Path(cfg.task), model_folder.TASK)
-    if model_folder.is_joined(Path(cfg.task)):
-        raise UserError(
-            f"{cfg.task} answers by a head over its static encoder too, which would be lost",
-            "a model that was fine-tuned without joined=true",
-        )
+    check_not_joined(Path(cfg.task))
     for source in sources:
         model_folder.check_model(source, *model_folder.OURS, model_folder.FOREIGN)
+    files = [Path(cfg.task) / model_folder.TASK_FILE, *(each / model_folder.MODEL_FILE for each in sources)]
+    for file in files:
+        if features := model_folder.shape_of(model_folder.facts(file)).features:
+            raise UserError(
+                f"{file.parent} has model.features={features}, which reads words by its own vocabulary",
+                "models without features",
+                "fine-tune the other model instead",
+            )
 
 
 def check_mine(cfg: Any) -> None:
@@ -93,6 +97,15 @@ def check_random_control(checkpoint: Path) -> None:
             f"{checkpoint} is fine-tuned: it has no random control, which is trained like the pre-trained model",
             "a pre-trained checkpoint for the system random",
             "systems=pretrained, with training rows also systems=pretrained,majority",
+        )
+
+
+def check_not_joined(checkpoint: Path) -> None:
+    """Raise UserError for a fine-tuned model with a head over its static encoder, which would be lost."""
+    if model_folder.is_joined(checkpoint):
+        raise UserError(
+            f"{checkpoint} answers by a head over its static encoder too, which would be lost",
+            "a model that was fine-tuned without joined=true",
         )
 
 
