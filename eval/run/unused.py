@@ -30,6 +30,8 @@ _OF_ENCODERS = (
     "fit.freeze_embeddings fit.freeze_layers fit.label_smoothing fit.switch fit.layer_decay "
     "fit.unfreeze_epochs fit.task_adapter fit.layers fit.adversary"
 )
+_OF_UPDATES = f"{_OF_ENCODERS} fit.lr fit.epochs fit.batch_rows fit.freeze".replace("fit.layers ", "")
+"""What nothing reads if the encoder stays as it is under ``fit.text_features=neighbours``."""
 _OF_DEEP_MODELS = "fit.lr fit.batch_rows fit.max_length fit.precision fit.text_to_text"
 
 
@@ -79,6 +81,11 @@ def check_fit(cfg: Any, suites: Sequence[Suite], checkpoints: Iterable[Path]) ->
             "fit.text_features",
             tasks & _CLASSES and are_deep,
             "a suite of classes, and an encoder with layers",
+        ),
+        (
+            _OF_UPDATES,
+            cfg.fit.text_features != "neighbours" or tasks - _CLASSES,
+            "other fit.text_features than neighbours, under which no weight of the encoder learns",
         ),
         (
             "fit.project",

@@ -41,7 +41,9 @@ FIT: Mapping[str, dict[str, Any]] = {
     "pair": {"epochs": 10},
 }
 """Kind of a suite -> settings of fine-tuning on a static encoder, as in recipes/hour.yaml."""
-TRANSFORMER_FIT = {"lr": 5e-5, "epochs": 3, "batch_rows": 32}
+TRANSFORMER_FIT: Mapping[str, Any] = {"lr": 5e-5, "epochs": 3, "batch_rows": 32}
+NEIGHBOURS_FIT: Mapping[str, Any] = {"text_features": "neighbours"}
+"""For texts with one class, of which a language has some hundreds with a label."""
 SEARCH: Mapping[str, Any] = {"centred": True, "distance": "csls", "match": 3}
 SCORED_KINDS = (*FIT, "retrieval")
 
@@ -333,7 +335,8 @@ def _add_transformer(
     after = [last, "links"] if "links" in plan.steps else [last]
     for suite in suites:
         num_rows = min(_most_rows(cfg), holdings.num_labels.get(suite, _most_rows(cfg)))
-        common = _evaluation(cfg, suite, kinds[suite], num_rows, "links" in after, TRANSFORMER_FIT)
+        fit = NEIGHBOURS_FIT if kinds[suite] == "classify" else TRANSFORMER_FIT
+        common = _evaluation(cfg, suite, kinds[suite], num_rows, "links" in after, fit)
         settings = {key: value for key, value in common.items() if key != "match"}
         settings |= {"systems": ["pretrained"], "checkpoints": models}
         plan.steps[f"{suite}_transformer"] = _step(settings, f"{cfg.out}/scores/transformer/{suite}", after)

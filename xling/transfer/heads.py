@@ -13,6 +13,7 @@ from xling.array_types import Float, Float32, Int
 from xling.models.network.attention import Attention, SequenceRuns
 from xling.models.network.dropout import dropout
 from xling.models.network.encoder import Encoder
+from xling.transfer.neighbours import NEIGHBOURS, NeighbourHead, mean_states
 from xling.transfer.settings import LAST, MIX, PairFeatures, TextFeatures
 from xling.transfer.task import TASKS
 
@@ -55,7 +56,8 @@ class TaskModel(nn.Module):
             the two texts, ``|u - v|`` and ``u * v`` (Conneau et al. 2017, section 3.1). ``align``: the output of
             `unmatched_features` on the word vectors alone, without the layers above them.
             Features of a single text with one class. ``cls``: the state of ``<s>``. ``concat``: with it the largest and
-            the mean state (Howard & Ruder 2018, section 3.3, with the last state first).
+            the mean state (Howard & Ruder 2018, section 3.3, with the last state first). ``neighbours``: the mean
+            state, answered by `xling.transfer.neighbours`; nothing learns by gradients.
         label_smoothing: share of the target distribution that is spread evenly over all labels.
         layers: states that the head reads: of the ``last`` layer, a learned ``mix`` of all, or after that many layers.
     """
@@ -72,7 +74,7 @@ class TaskModel(nn.Module):
         self.layers, self._is_encoder_fixed = layers, False
         self.mix = ScalarMix(len(encoder.layers) + 1) if layers == MIX else None
         self.features = features if self.task.two_texts or self.task.one_text else "cls"
-        width = {"cls": dim, "match": 5 * dim, "align": 4 * dim, "concat": 3 * dim}[self.features]
+        width = {"cls": dim, "match": 5 * dim, "align": 4 * dim, "concat": 3 * dim}.get(self.features, dim)
         self.norm = nn.LayerNorm(width) if self.features == "align" else None
         # ModernBERT uses the head of its language model under every classifier: dense, gelu and norm without
         # biases.
@@ -80,6 +82,9 @@ class TaskModel(nn.Module):
         self.dense = nn.Linear(width, dim, biases) if self.task.pooled or not biases else None
         self.head_norm = None if biases else nn.LayerNorm(dim, encoder.cfg.norm_eps, bias=False)
         self.classifier = nn.Linear(dim, self.task.num_outputs(self.labels))
+        if self.features == NEIGHBOURS:
+            self.dense = self.head_norm = None
+            self.classifier = NeighbourHead(dim, len(self.labels))
         for layer in (self.dense, self.classifier):
             if layer is not None:
                 nn.init.normal_(layer.weight, std=0.02)
@@ -123,10 +128,13 @@ class TaskModel(nn.Module):
             sample: a packed batch.
 
         Returns:
-            (M, labels); for ``choice`` (M, 1), for ``span`` (M, 2): answer begins and ends here.
+            (M, labels); for ``choice`` (M, 1), for ``span`` (M, 2): answer begins and ends here. With features
+            ``neighbours`` the sentence vectors, (B, D).
         """
         inputs = sample["net_input"]
         words = self.encoder.tokens(inputs["src_tokens"])
+        if self.features == NEIGHBOURS:
+            return mean_states(self.states(words, inputs), inputs["runs"])
         if self.norm is not None:
             hidden = self.norm(unmatched_features(words, sample["sides"], inputs["runs"]))
         else:

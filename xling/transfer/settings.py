@@ -28,7 +28,7 @@ from xling.training.settings import TrainConfig, check_two
 from xling.transfer import method_settings
 
 PairFeatures = Literal["cls", "match", "align"]
-TextFeatures = Literal["cls", "concat"]
+TextFeatures = Literal["cls", "concat", "neighbours"]
 LAST, MIX = "last", "mix"
 """States that a head reads: of the last layer, or a learned mix of all."""
 
@@ -55,6 +55,8 @@ class TuningSettings:
             vectors alone.
         text_features: features of a single text with one class. ``cls``: the state of ``<s>``. ``concat``: with the
             largest and the mean state (Howard & Ruder 2018, section 3.3, with the last state first).
+            ``neighbours``: the mean state, on which a regression and the labelled texts nearby decide, while the
+            encoder stays as it is; for some hundreds of labelled rows, see `xling.transfer.neighbours`.
         label_smoothing: share of the target distribution that is spread evenly over all labels, for example .1.
         freeze_embeddings: do not train the word vectors, so that those of the source language do not
             drift away from the others.
@@ -144,6 +146,8 @@ def check_tuning_settings(cfg: Any) -> None:
         )
     if cfg.layers not in (LAST, MIX) and not (cfg.layers.isascii() and cfg.layers.isdigit()):
         raise UserError(f"fit.layers={cfg.layers}", "last, mix, or a number of layers from 0")
+    if cfg.layers == MIX and cfg.text_features == "neighbours":
+        raise UserError("fit.layers=mix with fit.text_features=neighbours", "last, or a number of layers")
     method_settings.check_method(cfg, TuneConfig())
     if cfg.freeze == "encoder":
         method_settings.refuse_learning_encoder(cfg, TuneConfig())

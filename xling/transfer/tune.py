@@ -27,11 +27,12 @@ from xling.models.network.transformers_wrapper import SETTINGS_KEY, Transformers
 from xling.models.optim.adamw import NotFiniteError
 from xling.models.shape import GONE
 from xling.text import vocab
-from xling.transfer import regime
+from xling.transfer import neighbours, regime
 from xling.transfer.adversary import Adversary
 from xling.transfer.code_switch import RowSwitcher
 from xling.transfer.encode import LabelledRow
 from xling.transfer.heads import TaskModel
+from xling.transfer.neighbours import NEIGHBOURS, NeighbourHead
 from xling.transfer.saved import SavedStates
 from xling.transfer.schedule import batches_of_each, epoch_batches, epoch_of, learning_rate
 from xling.transfer.settings import LAST, TuneConfig, check_tuning_settings
@@ -114,21 +115,28 @@ class TunedModel:
         """
         reader = replace(self, lang=self._index_of(lang)) if lang else self
         windows = reader.encode(rows, labelled=False)
+        scores = reader.outputs([example for _, example in windows], batch_tokens)
+        if isinstance(head := self.model.classifier, NeighbourHead):
+            scores = list(head.answer(np.concatenate(scores))[:, None]) if scores else []
+        windows_of_row: list[list[tuple[Example, np.ndarray]]] = [[] for _ in rows]
+        for (row_index, example), window_scores in zip(windows, scores, strict=True):
+            windows_of_row[row_index].append((example, window_scores))
+        return list(windows_of_row)
+
+    def outputs(self, windows: Sequence[Example], batch_tokens: int = 8192) -> list[np.ndarray]:
+        """Return what the model gives at the chosen tokens of each window, float32 (chosen, outputs)."""
         scores: list[np.ndarray] = [np.empty(0)] * len(windows)
         self.model.eval()
         with torch.inference_mode():
-            for batch in batches_by_tokens([len(e["tokens"]) for _, e in windows], batch_tokens):
-                sample = pack([windows[i][1] | {"id": np.array([i])} for i in batch])
+            for batch in batches_by_tokens([len(window["tokens"]) for window in windows], batch_tokens):
+                sample = pack([windows[i] | {"id": np.array([i])} for i in batch])
                 logits = self.model(to_device(sample, self.model.device)).float().cpu().numpy()
                 ends = np.cumsum(sample["num_chosen"])
                 for index, window_scores in zip(
                     sample["id"].tolist(), np.split(logits, ends[:-1]), strict=True
                 ):
                     scores[index] = window_scores
-        windows_of_row: list[list[tuple[Example, np.ndarray]]] = [[] for _ in rows]
-        for (row_index, example), window_scores in zip(windows, scores, strict=True):
-            windows_of_row[row_index].append((example, window_scores))
-        return list(windows_of_row)
+        return scores
 
 
 class TaskRows(NamedTuple):
@@ -174,7 +182,7 @@ def fine_tune_jointly(
     max_length = min(cfg.max_length, published.encoder.cfg.max_positions)
     lang_index = model_weights.language_index(published, langs, lang, ckpt)
     processor = vocab.load_processor(ckpt)
-    parts = []
+    parts: list[_Part] = []
     for each in tasks:
         features = cfg.text_features if TASKS[each.task].one_text else cfg.pair_features
         model = TaskModel(
@@ -191,6 +199,9 @@ def fine_tune_jointly(
         # Switched rows may be longer or shorter: the number of updates per epoch is computed from the unswitched
         # rows.
         parts.append(_Part(tuned, each.rows, _training_units(tuned, each.rows, title), switcher))
+    if any(part.tuned.model.features == NEIGHBOURS for part in parts):
+        neighbours.fit([(part.tuned, part.rows) for part in parts], cfg.seed)
+        return [[part.tuned for part in parts]]
     if cfg.freeze_embeddings:
         encoder.tokens.requires_grad_(False)
     for part in parts:

@@ -67,6 +67,17 @@ def test_what_one_suite_reads_is_accepted(suite: str, word: str) -> None:
     assert not refused(f"suites={suite}", word)
 
 
+@pytest.mark.parametrize(
+    "word", ["lr=1e-3", "epochs=2", "freeze=encoder", "label_smoothing=0.1", "layer_decay=0.5"]
+)
+def test_a_head_on_fixed_vectors_reads_nothing_of_the_updates(word: str) -> None:
+    words = ["fit.text_features=neighbours", f"fit.{word}"]
+    assert "changes nothing for sib200: it needs other fit.text_features" in refused(
+        f"suites={CLASSES}", *words
+    )
+    assert not refused(f"suites={CLASSES},{TAGS}", *words)
+
+
 def test_controls_alone_read_no_model_and_no_fine_tuning() -> None:
     alone = [f"suites={TAGS}", "systems=majority"]
     assert refused(*alone).startswith("checkpoint=m changes nothing")
