@@ -11,7 +11,7 @@ together is subtracted, which mostly reflects their language; so these rows are 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,9 +24,6 @@ from xling.core.sampling import rng
 from xling.models.network.attention import SequenceRuns
 from xling.static.heads import LOG_NO_VOTES, MAX_VOTERS, MIN_ROWS_TO_RESCALE, fit_logistic
 from xling.transfer.encode import LabelledRow, has_probabilities, target_shares
-
-if TYPE_CHECKING:
-    from xling.transfer.tune import TunedModel
 
 NEIGHBOURS = "neighbours"
 INVERSE_REGULARISATION, VOTE_WEIGHT, VOTE_SHARPNESS = 0.5, 0.3, 25.0
@@ -41,15 +38,16 @@ class NeighbourHead(nn.Linear):
     votes, and the mean of the labelled texts is subtracted from their vectors.
     """
 
-    mean: Tensor
-    voters: Tensor
-    shares: Tensor
+    mean: Float32[Tensor, " dim"]
+    voters: Float32[Tensor, "voters dim"]
+    shares: Float32[Tensor, "voters labels"]
 
     def __init__(self, dim: int, num_labels: int) -> None:
         super().__init__(dim, num_labels)
         self.register_buffer("mean", torch.zeros(dim))
         self.register_buffer("voters", torch.zeros(0, dim))
         self.register_buffer("shares", torch.zeros(0, num_labels))
+        self.register_load_state_dict_pre_hook(_make_room)
 
     def fit(
         self,
@@ -90,32 +88,36 @@ class NeighbourHead(nn.Linear):
         votes = torch.stack([(scaled + part).logsumexp(1) for part in log_shares.T], 1)
         return np.asarray((self(centred) + VOTE_WEIGHT * (votes - votes.mean(0))).numpy())
 
-    def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *rest: object) -> None:
-        """Make room for the voters of a file before it is read."""
-        for name in ("voters", "shares"):
-            if (saved := state.get(f"{prefix}{name}")) is not None:
-                setattr(self, name, torch.zeros_like(saved))
-        super()._load_from_state_dict(state, prefix, *rest)
+
+def _make_room(head: NeighbourHead, state: dict[str, Tensor], prefix: str, *_: object) -> None:
+    """Make room for the voters of a file before it is read."""
+    for name in ("voters", "shares"):
+        if (saved := state.get(f"{prefix}{name}")) is not None:
+            setattr(head, name, torch.zeros_like(saved))
 
 
-def fit(models: Sequence[tuple[TunedModel, Sequence[LabelledRow]]], seed: int) -> None:
-    """Fit the head of the only model on its labelled rows.
+def fit(models: Sequence[Any], rows: Sequence[Sequence[LabelledRow]], seed: int) -> bool:
+    """Fit the head of the only model, a `xling.transfer.tune.TunedModel`, if it is such a head; return whether it is.
 
     Raises:
         UserError: there are several, over an encoder that cannot learn for the others.
     """
+    if not any(tuned.model.features == NEIGHBOURS for tuned in models):
+        return False
     if len(models) > 1:
         raise UserError(
             f"fit.text_features={NEIGHBOURS} with a head for each of {len(models)} suites",
             "one suite: the encoder stays as it is",
             "fine-tune on each alone, or give other text features",
         )
-    ((tuned, rows),) = models
-    vectors = np.concatenate(tuned.outputs([window for _, window in tuned.encode(rows)]))
-    shares = np.stack([target_shares(row, tuned.labels) for row in rows])
-    head = cast("NeighbourHead", tuned.model.classifier)
-    head.fit(vectors, shares, [has_probabilities(row) for row in rows], seed)
+    ((tuned, labelled),) = zip(models, rows, strict=True)
+    if not labelled:
+        raise UserError("no training rows", fix="check the training split")
+    vectors = np.concatenate(tuned.outputs([window for _, window in tuned.encode(labelled)]))
+    shares = np.stack([target_shares(row, tuned.labels) for row in labelled])
+    tuned.model.classifier.fit(vectors, shares, [has_probabilities(row) for row in labelled], seed)
     tuned.model.requires_grad_(False).eval()
+    return True
 
 
 def mean_states(hidden: Float[Tensor, "tokens dim"], runs: SequenceRuns) -> Float[Tensor, " batch dim"]:

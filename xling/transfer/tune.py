@@ -4,6 +4,8 @@ It uses AdamW, linear warm-up and decay, and batches by length without padding, 
 evaluation, not this module, chooses the checkpoint among the epochs.
 """
 
+from __future__ import annotations
+
 import contextlib
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import torch
 
+from xling.array_types import Float32
 from xling.core import languages, signals
 from xling.core.errors import UserError
 from xling.core.output.command_result import tell
@@ -32,7 +35,7 @@ from xling.transfer.adversary import Adversary
 from xling.transfer.code_switch import RowSwitcher
 from xling.transfer.encode import LabelledRow
 from xling.transfer.heads import TaskModel
-from xling.transfer.neighbours import NEIGHBOURS, NeighbourHead
+from xling.transfer.neighbours import NeighbourHead
 from xling.transfer.saved import SavedStates
 from xling.transfer.schedule import batches_of_each, epoch_batches, epoch_of, learning_rate
 from xling.transfer.settings import LAST, TuneConfig, check_tuning_settings
@@ -123,7 +126,9 @@ class TunedModel:
             windows_of_row[row_index].append((example, window_scores))
         return list(windows_of_row)
 
-    def outputs(self, windows: Sequence[Example], batch_tokens: int = 8192) -> list[np.ndarray]:
+    def outputs(
+        self, windows: Sequence[Example], batch_tokens: int = 8192
+    ) -> list[Float32[np.ndarray, "_ outputs"]]:
         """Return what the model gives at the chosen tokens of each window, float32 (chosen, outputs)."""
         scores: list[np.ndarray] = [np.empty(0)] * len(windows)
         self.model.eval()
@@ -163,8 +168,7 @@ def fine_tune_jointly(
         ckpt: directory of `xling pretrain`, or of `xling finetune`, whose body is kept under new heads.
         alpha: exponent of the sampling of tasks by their rows, see `xling.transfer.schedule`.
         lang: language of the rows, for models with language embeddings.
-        on_update: called after every update with its number, the epoch from 0, and the loss; also for the earlier
-            updates of a resumed run.
+        on_update: called after every update, and of a resumed run for those before, with its number, epoch and loss.
         saved_states: where the state is saved, so that a killed run can resume.
 
     Raises:
@@ -196,11 +200,9 @@ def fine_tune_jointly(
             if cfg.switch
             else None
         )
-        # Switched rows may be longer or shorter: the number of updates per epoch is computed from the unswitched
-        # rows.
+        # Switched rows may be longer or shorter: the number of updates per epoch is that of the rows as they are.
         parts.append(_Part(tuned, each.rows, _training_units(tuned, each.rows, title), switcher))
-    if any(part.tuned.model.features == NEIGHBOURS for part in parts):
-        neighbours.fit([(part.tuned, part.rows) for part in parts], cfg.seed)
+    if neighbours.fit([part.tuned for part in parts], [part.rows for part in parts], cfg.seed):
         return [[part.tuned for part in parts]]
     if cfg.freeze_embeddings:
         encoder.tokens.requires_grad_(False)
