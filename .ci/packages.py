@@ -76,7 +76,7 @@ def vulnerabilities(
     """Yield name, version and identifiers of each that a zip of entries of the OSV schema 1.x has of these packages.
 
     Raises:
-        ValueError: an entry is none of that schema, or none is of PyPI, so that the database knows nothing of them.
+        ValueError: an entry has another form, or none is of PyPI, so that the database knows nothing of them.
     """
     num_entries = 0
     with zipfile.ZipFile(database) as archive:
@@ -91,14 +91,14 @@ def vulnerabilities(
                 num_entries += bool(spans)
                 if entry.get("withdrawn"):
                     continue
-                found = [
+                affected_packages = [
                     (name, version, identifiers)
                     for name, version in packages
                     if any(is_affected(version, affected) for affected in spans.get(name, []))
                 ]
             except (AttributeError, KeyError, TypeError, ValueError) as error:
-                raise ValueError(f"{file} is no entry of the OSV schema: {error!r}") from None
-            yield from found
+                raise ValueError(f"{file} has another form than the OSV schema: {error!r}") from None
+            yield from affected_packages
     if not num_entries:
         raise ValueError("it has no entry of PyPI, so it knows nothing of these packages")
 
