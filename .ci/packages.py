@@ -9,7 +9,6 @@ on a machine with a network and copied to one without.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import re
@@ -74,35 +73,59 @@ def sbom(lock: str, project: Mapping[str, Any]) -> dict[str, Any]:
 def vulnerabilities(
     database: Path, packages: Mapping[tuple[str, str], list[str]]
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield name, version and identifiers of each that a zip of entries of the OSV schema 1.x has of these packages."""
+    """Yield name, version and identifiers of each that a zip of entries of the OSV schema 1.x has of these packages.
+
+    Raises:
+        ValueError: an entry has another form, or none is of PyPI, so that the database knows nothing of them.
+    """
+    num_entries = 0
     with zipfile.ZipFile(database) as archive:
-        for file in sorted(archive.namelist()):
-            entry = json.loads(archive.read(file)) if file.endswith(".json") else {}
-            identifiers = ", ".join([str(entry.get("id")), *entry.get("aliases", [])])
-            spans: dict[str, list[Mapping[str, Any]]] = {}
-            for affected in [] if entry.get("withdrawn") else entry.get("affected", []):
-                if (package := affected.get("package", {})).get("ecosystem") == "PyPI":
-                    spans.setdefault(canonical(package.get("name", "")), []).append(affected)
-            for name, version in packages:
-                if any(is_affected(version, affected) for affected in spans.get(name, [])):
-                    yield name, version, identifiers
+        for file in sorted(name for name in archive.namelist() if name.endswith(".json")):
+            try:
+                entry = json.loads(archive.read(file))
+                spans: dict[str, list[Mapping[str, Any]]] = {}
+                for affected in entry.get("affected", []):
+                    if (package := affected.get("package", {})).get("ecosystem") == "PyPI":
+                        spans.setdefault(canonical(package["name"]), []).append(affected)
+                identifiers = ", ".join([str(entry["id"]), *entry.get("aliases", [])])
+                num_entries += bool(spans)
+                if entry.get("withdrawn"):
+                    continue
+                affected_packages = [
+                    (name, version, identifiers)
+                    for name, version in packages
+                    if any(is_affected(version, affected) for affected in spans.get(name, []))
+                ]
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                raise ValueError(f"{file} has another form than the OSV schema: {error!r}") from None
+            yield from affected_packages
+    if not num_entries:
+        raise ValueError("it has no entry of PyPI, so it knows nothing of these packages")
 
 
 def is_affected(version: str, affected: Mapping[str, Any]) -> bool:
     """Return whether a version is listed, or lies in a range: introduced, and neither fixed nor behind the last."""
-    if version in affected.get("versions", []):
-        return True
     ours = Version(version)
+    if any(ours == _version(each) for each in affected.get("versions", [])):
+        return True
     for span in affected.get("ranges", []):
         inside = False
-        for event in span.get("events", []) if span.get("type") == "ECOSYSTEM" else []:
-            kind, text = next(iter(event.items()))
-            with contextlib.suppress(InvalidVersion):
-                if ours > Version(text) or (ours == Version(text) and kind != "last_affected"):
-                    inside = kind == "introduced"
+        events = [next(iter(event.items())) for event in span.get("events", [])]
+        for kind, text in events if span.get("type") == "ECOSYSTEM" else []:
+            bound = _version(text)
+            if ours > bound or (ours == bound and kind != "last_affected"):
+                inside = kind == "introduced"
         if inside:
             return True
     return False
+
+
+def _version(text: str) -> Version:
+    """Return a version; one in no valid form, such as 2004d, comes before all others, as pip once sorted them."""
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return Version("0.dev0")
 
 
 def main(words: list[str]) -> int:

@@ -113,14 +113,21 @@ def step_status(step: Step, view: QueueView) -> StepStatus:
         return status(NO_ANSWER, parts, *progress_columns, f"Slurm does not answer: {view.failure}")
     if late:
         return status("HUNG", parts, *progress_columns, "; ".join(late))
+    ending = _nodes_that_end(states)
     if running or (step.run.cluster != "slurm" and newest):
-        starting = [text for part, state in states for text in _starting_processes(part, state)]
+        # A phase in the jobs of the phase before waits for its turn there.
+        starting = [
+            text
+            for (part, state), (_, entry, _) in zip(states, newest, strict=True)
+            if not entry.get("inline")
+            for text in _starting_processes(part, state)
+        ]
         slow = [text for part in running for text in _slow_processes(part.heartbeats())]
-        reason = "; ".join(filter(None, [_time_since_heartbeat(heartbeats), *starting, *slow]))
+        reason = "; ".join(filter(None, [_time_since_heartbeat(heartbeats), *starting, ending, *slow]))
         return status("RUNNING", parts, *progress_columns, reason)
     waiting = next((state for _, state in states if state.is_active), None)
     if waiting:
-        return status(waiting.state, parts, *progress_columns, waiting.reason)
+        return status(waiting.state, parts, *progress_columns, ending or waiting.reason)
     return _status_between_phases(step, view, parts)
 
 
@@ -211,18 +218,32 @@ def _earliest_start(state: JobState) -> float:
     return time.time() - state.ran_s - submission_decisions.START_SLACK_S if state.ran_s >= 0 else 0.0
 
 
+def _nodes_that_end(states: Sequence[tuple[Part, JobState]]) -> str:
+    """Return the nodes that have not ended their jobs yet, "" without any: a lost one keeps its job COMPLETING."""
+    nodes = sorted({state.node for _, state in states if state.state == "COMPLETING" and state.node})
+    return f"waits for {', '.join(nodes)} to end the job; if this lasts, the node is lost" if nodes else ""
+
+
 def _starting_processes(part: Part, state: JobState) -> list[str]:
-    """Return the processes of a training that have made no update long after their job began.
+    """Return the processes that have not started, or of a training made no update, long after their job began.
 
     Slurm says when the job began. So a process is named that hangs before its first line, or whose node is lost.
+    Of other stages, whose processes need not report anything, the first must have noted its start.
     """
     resources = part.step.plan.resources
-    if state.state != "RUNNING" or state.ran_s < STARTED_AFTER_S or not resources.hang_start_s:
+    if state.state != "RUNNING" or state.ran_s < STARTED_AFTER_S:
         return []
-    if resources.tasks_per_job > 1:  # the others wait for the one before them
+    if resources.tasks_per_job > 1 or part.is_done():  # the others wait for the one before them
         return []
-    beats = {beat.rank: beat for beat in part.heartbeats() if beat.time >= _earliest_start(state)}
-    silent = [r for r in range(resources.num_tasks) if r not in beats or beats[r].doing == signals.STARTING]
+    earliest = _earliest_start(state)
+    beats = {beat.rank: beat for beat in part.heartbeats() if beat.time >= earliest}
+    if resources.hang_start_s:
+        silent = [
+            r for r in range(resources.num_tasks) if r not in beats or beats[r].doing == signals.STARTING
+        ]
+    else:
+        began = any(e["event"] == "start" and float(e["time"]) >= earliest for e in part.events())
+        silent = [] if beats or began else [0]
     nodes = node_by_rank(resources, state.node) if silent else []
     return [
         f"rank {rank}{f' on {nodes[rank]}' if nodes[rank] else ''} of {resources.num_tasks}"

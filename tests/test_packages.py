@@ -68,6 +68,9 @@ def test_the_list_names_every_package_with_its_hashes() -> None:
     [
         (entry("py.yaml", versions=["6.0"]), True),
         (entry("py.yaml", versions=["5.9"]), False),
+        (entry("py.yaml", versions=["2004d", "6"]), True),
+        (entry("py.yaml", **span(("introduced", "2004d"))), True),
+        (entry("py.yaml", **span(("introduced", "0"), ("fixed", "2004d"))), False),
         (entry("PY_YAML", **span(("introduced", "0"))), True),
         (entry("py-yaml", **span(("introduced", "0"), ("fixed", "6.0"))), False),
         (entry("py-yaml", **span(("introduced", "0"), ("fixed", "6.0.1"))), True),
@@ -101,3 +104,34 @@ def test_the_command_says_what_it_found(
         assert (shown.out, shown.err) == (said, f"{code} known vulnerabilities in 2 packages\n")
     (tmp_path / "all.zip").write_text("<html>")
     assert packages.main(["audit", str(tmp_path / "all.zip")]) == packages.main(["audit"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({}, "it has no entry of PyPI"),
+        ({"README": "PyPI"}, "it has no entry of PyPI"),
+        (
+            {
+                "a.json": json.dumps(
+                    {"id": "GHSA-1", "affected": [{"package": {"name": "zstandard", "ecosystem": "npm"}}]}
+                )
+            },
+            "it has no entry of PyPI",
+        ),
+        ({"a.json": "[1, 2]"}, "a.json has another form"),
+        ({"a.json": '{"id": "X", "affected": null}'}, "a.json has another form"),
+        ({"a.json": '{"id": "X", "affected": [{"package": null}]}'}, "a.json has another form"),
+        ({"a.json": "{"}, "a.json has another form"),
+    ],
+    ids=["empty", "no JSON", "of npm", "a list", "null", "no package", "cut"],
+)
+def test_a_database_that_cannot_know_the_packages_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], files: dict[str, str], said: str
+) -> None:
+    """An empty zip, or one of another ecosystem, once gave "0 known vulnerabilities"."""
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    assert packages.main(["audit", str(tmp_path / "all.zip")]) == 2
+    assert said in capsys.readouterr().err

@@ -16,6 +16,7 @@ from xling.core.errors import UserError
 from xling.core.output import digests, manifest
 from xling.core.output.manifest import FILE_NAME, Manifest
 from xling.core.progress import Progress
+from xling.core.settings.values import named_path
 from xling.eval.metrics import METRICS
 from xling.eval.rows.suite import Example
 from xling.eval.scores import score_file, statistics
@@ -73,10 +74,9 @@ def open_runs(paths_of_runs: Sequence[str | Path]) -> list[Run]:
     Raises:
         UserError: there is nothing, or nothing that a stage has made; two runs of one name.
     """
-    names_and_paths = [str(place).partition("=") for place in paths_of_runs]
-    paths = [Path(path if sign else name) for name, sign, path in names_and_paths]
-    given_names = [name if sign else "" for name, sign, _ in names_and_paths]
-    names = [given or short for given, short in zip(given_names, short_names(paths), strict=True)]
+    names_and_paths = [named_path(str(place)) for place in paths_of_runs]
+    paths = [Path(path) for _, path in names_and_paths]
+    names = [given or short for (given, _), short in zip(names_and_paths, short_names(paths), strict=True)]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise UserError(f"two runs are called {twice!r}", "different names", "runs=NAME=PATH,NAME=PATH")
@@ -195,7 +195,7 @@ def inputs_first(paths_of_runs: Sequence[Path]) -> tuple[list[Artifact], list[st
 def inputs_of(record: Manifest) -> list[str]:
     """Return the inputs of a directory; for an evaluation also the models, for a corpus the source files."""
     settings = record.counts.get("made_by", {}).get("settings", {})
-    models = [settings.get("checkpoint"), *(p.rpartition("=")[2] for p in settings.get("checkpoints", []))]
+    models = [settings.get("checkpoint"), *(named_path(p)[1] for p in settings.get("checkpoints", []))]
     sources = [str(uri).partition(":")[2].partition("*")[0] for uri in record.config.get("source") or []]
     local = [place for place in sources if published_folder_of(Path(place))]
     return [*filter(None, [*models, settings.get("data")]), *local, *record.inputs]

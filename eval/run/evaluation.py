@@ -23,6 +23,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.settings.config import to_dict
+from xling.core.settings.values import named_path
 from xling.eval.kinds import nearest_neighbours
 from xling.eval.kinds.base import Match, VectorQuestion
 from xling.eval.kinds.nearest_neighbours import Vectors
@@ -82,7 +83,7 @@ def with_own_files(cfg: EvalConfig) -> EvalConfig:
 
 def _models(cfg: EvalConfig) -> list[Path]:
     """Return the folders of the models under test."""
-    named = [Path(item.rpartition("=")[2]) for item in cfg.checkpoints]
+    named = [Path(named_path(item)[1]) for item in cfg.checkpoints]
     return named or ([cfg.checkpoint] if cfg.checkpoint else [])
 
 

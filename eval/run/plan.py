@@ -13,6 +13,7 @@ from xling.core.errors import UserError, unknown
 from xling.core.output import manifest, sealed
 from xling.core.output.command_result import tell
 from xling.core.settings.config import to_dict
+from xling.core.settings.values import named_path
 from xling.eval.metrics import METRICS
 from xling.eval.rows.own import data_of
 from xling.eval.rows.protocols import PROTOCOLS, SELECT, TransferProtocol, Translator, training_suite
@@ -173,7 +174,7 @@ def _readable(cfg: EvalConfig, suite: Suite, langs: list[str]) -> list[str]:
     """
     if suite.task not in ("", "likelier"):
         return langs
-    folders = [cfg.checkpoint, *(item.rpartition("=")[2] for item in cfg.checkpoints)]
+    folders = [cfg.checkpoint, *(named_path(item)[1] for item in cfg.checkpoints)]
     for folder in [Path(each) for each in folders if each]:
         content = model_folder.facts(folder / model_folder.MODEL_FILE) if folder.is_dir() else {}
         if not model_folder.shape_of(content).lang_embeddings:
@@ -229,8 +230,8 @@ def build_systems(plan: EvalPlan) -> list[Backend]:
     settings = plan.settings
     if not settings.checkpoints:
         return [build(name, settings) for name in settings.systems]
-    pairs = [item.rpartition("=") for item in settings.checkpoints]
-    folders = {name or Path(folder).name: Path(folder) for name, _, folder in pairs}
+    pairs = [named_path(item) for item in settings.checkpoints]
+    folders = {name or Path(folder).name: Path(folder) for name, folder in pairs}
     if len(folders) < len(pairs) or settings.checkpoint or not folders.keys().isdisjoint(BACKENDS):
         raise UserError(
             f"checkpoints={','.join(settings.checkpoints)}{' and checkpoint=' if settings.checkpoint else ''}",

@@ -10,6 +10,7 @@ from typing import Any
 from xling.core.commands.inputs import HUB_PREFIX, STATIC_FILE
 from xling.core.errors import UserError
 from xling.core.settings.unused import refuse
+from xling.core.settings.values import named_path
 from xling.eval.kinds.retrieval import Retrieval
 from xling.eval.kinds.similarity import Similarity
 from xling.eval.rows.protocols import PROTOCOLS
@@ -213,5 +214,5 @@ def _check_plain_cosine(cfg: EvalConfig, suites: Sequence[Suite]) -> None:
 
 def _folders(cfg: EvalConfig) -> list[str]:
     """Return the folders of the models, without those of a hub, whose kind is not known yet."""
-    given = [cfg.checkpoint, *(item.rpartition("=")[2] for item in cfg.checkpoints)]
+    given = [cfg.checkpoint, *(named_path(item)[1] for item in cfg.checkpoints)]
     return [str(path) for path in given if path and not str(path).startswith(HUB_PREFIX)]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
 from xling.core.errors import UserError
+from xling.hub import files
 from xling.models.files import model_weights
 from xling.models.files.model_weights import check_finite
 
@@ -44,3 +48,16 @@ def test_a_pickle_with_code_is_refused_without_the_advice_to_load_it(tmp_path: P
     assert not any(
         word in str(caught.value) for word in ("trust", "weights_only", "two options", "allowlist")
     )
+
+
+@pytest.mark.parametrize("read", [model_weights.load_model, files.read_pickle])
+def test_a_plain_pickle_is_refused_without_a_warning_of_torch(
+    tmp_path: Path, read: Callable[[Path], object]
+) -> None:
+    path = tmp_path / "model.pt"
+    path.write_bytes(pickle.dumps({"weights": Path("/tmp")}, protocol=4))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises(UserError, match=r"(more than|besides) tensors"):
+            read(tmp_path if read is model_weights.load_model else path)
+    assert [str(each.message) for each in caught] == []

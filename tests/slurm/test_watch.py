@@ -20,6 +20,7 @@ from xling.core.errors import UserError
 from xling.core.settings.config import to_dict
 from xling.slurm import array_task, launch, reconcile, status, submission_decisions, watch
 from xling.slurm import submit as queue
+from xling.slurm.reconcile import view_of
 from xling.slurm.record import Part, Run, Step, StepPlan
 from xling.slurm.resources import Resources, Site
 from xling.slurm.states import JobState, QueueView
@@ -243,6 +244,42 @@ def test_status_names_processes_without_an_update_within_two_minutes(
     assert shown(100) == ""
 
 
+def test_status_names_a_part_of_any_stage_that_has_not_started(
+    monkeypatch: pytest.MonkeyPatch, part: Part, step: Step
+) -> None:
+    """A stage that reports nothing is told by the record of its start."""
+    step.plan = replace(step.plan, resources=Resources(timeout_min=5))
+    monkeypatch.setattr(watch, "run_for_output", lambda command: ("n1\n", ""))
+
+    def shown(ran_s: int = 100) -> str:
+        state = JobState("RUNNING", node="n1", name=step.job_name(step.jobs()[0]), ran_s=ran_s)
+        return status.step_status(step, QueueView(jobs={"7": state})).reason
+
+    key = step.arrays()[0]["key"]
+    part.append("start", saved=0, job="7", node="n1", key=key, time=time.time() - 5000)  # of an earlier job
+    assert shown() == "rank 0 on n1 of 1 has not started 0:01:40 after its job began"
+    assert shown(80) == ""
+    part.append("start", saved=0, job="7", node="n1", key=key)
+    assert shown() == ""
+
+
+def test_a_part_that_runs_in_the_job_of_another_waits_there(part: Part, step: Step) -> None:
+    step.mark_accepted(step.record_intent("array", phase="run", indices=[0], inline=True), ["7"])
+    step.plan = replace(step.plan, resources=Resources(timeout_min=5))
+    job = JobState("RUNNING", node="n1", name=step.job_name(step.arrays()[-1]), ran_s=1000)
+    assert status.step_status(step, QueueView(jobs={"7": job})).reason == ""
+
+
+def test_status_names_the_node_that_does_not_end_its_job(step: Step) -> None:
+    """A lost node: its job was ended by the others and stays COMPLETING until Slurm gives the node up."""
+    job = JobState("COMPLETING", node="n2", name=step.job_name(step.jobs()[0]), ran_s=0)
+    shown = status.step_status(step, QueueView(jobs={"7": job}))
+    assert (shown.state, shown.reason) == (
+        "COMPLETING",
+        "waits for n2 to end the job; if this lasts, the node is lost",
+    )
+
+
 def test_the_watcher_stands_in_the_scripts_of_watched_parts_alone(step: Step, tmp_path: Path) -> None:
     parts = [step.part("run", 0)]
     text = queue.script(queue.jobs_of(step, "array", "k", parts=parts, exclude=["n2", "n5"]))
@@ -370,6 +407,40 @@ def test_a_process_stopped_before_the_rendezvous_is_found(cluster: Path, on_clus
     assert "during the start" in lost["reason"] and " in lockstep" not in lost["reason"]
     assert "stack:" in lost["reason"]  # of a process that may still be at its imports
     assert outcome_of("early", "lockstep")["state"] == "done"
+
+
+@pytest.mark.slurm
+@pytest.mark.timeout(400)
+def test_status_names_a_process_without_a_heartbeat_and_a_lost_node(
+    cluster: Path, on_cluster: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rank 1 hangs before its first line; then its node is lost."""
+    monkeypatch.setattr(status, "STARTED_AFTER_S", 3.0)
+    here, cfg = bed.opened(cluster), LockstepConfig(on_cluster / "m", updates=20)
+    settings = {"run": "lost", "nodes": "2", "hang_slack_s": "60", "hang_start_s": "300", "mem_gb": "1"}
+    launch.submit_stage(LOCKSTEP, [cfg], "slurm", settings)
+    step = opened("lost").steps["lockstep"]
+
+    def on_second() -> list[int]:
+        return [
+            pid
+            for pid in bed.stragglers(cluster)
+            if b"\0SLURMD_NODENAME=n2\0" in bed.process_file(pid, "environ")
+        ]
+
+    def reason() -> str:
+        return status.step_status(step, view_of(step.run)).reason
+
+    wait_until(on_second, 60, "the process of rank 1")
+    for pid in on_second():
+        os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: "rank 1 on n2 of 2 has not " in reason(), 60, "the name of the process that hangs")
+    bed.signal_daemon(here, "slurmd-n2", signal.SIGKILL)
+    for pid in on_second():
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: reason().startswith("waits for n2 to end the job"), 60, "the name of the lost node")
+    bed.start_daemon(here, "slurmd-n2")
+    assert outcome_of("lost", "lockstep", 240)["state"] == "done"
 
 
 def test_the_watcher_of_a_job_ends_with_its_batch_script(step: Step, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from xling.core.errors import UserError
 from xling.core.output.command_result import tell
 from xling.hub import configs, rebuild, source, tokenizer
 from xling.hub.source import check_file, read_json
-from xling.models.files.model_weights import check_finite
+from xling.models.files.model_weights import check_finite, load_tensors
 from xling.text import vocab
 
 SPM_NAMES = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "spiece.model")
@@ -118,7 +118,7 @@ def read_pickle(path: Path) -> dict[str, Any]:
     """
     check_file(path)
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        content = load_tensors(path)
     except OSError:
         raise
     except Exception:  # what torch says advises to load the file with its code

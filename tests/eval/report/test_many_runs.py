@@ -54,3 +54,13 @@ def test_a_table_beside_changed_answers_or_scores_is_refused(runs: Path, tmp_pat
     scores.write_text(scores.read_text().replace('"value": ', '"value": 1'))
     with pytest.raises(UserError, match=r"scores\.json was changed or damaged after 'eval' wrote it"):
         artifacts.open_run(moved, "run")
+
+
+def test_a_folder_with_an_equals_sign_in_its_name_is_a_run(runs: Path) -> None:
+    for name in ("lr=1e-4", "lr=3e-4"):
+        (runs / name).symlink_to(runs / "one")
+    found = artifacts.open_runs([str(runs / "lr=1e-4"), f"high={runs / 'lr=3e-4'}"])
+    assert [(run.name, run.folder) for run in found] == [
+        ("lr=1e-4", runs / "lr=1e-4"),
+        ("high", runs / "lr=3e-4"),
+    ]

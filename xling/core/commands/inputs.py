@@ -17,6 +17,7 @@ from typing import Any
 from xling.core.errors import UserError
 from xling.core.languages import LANGUAGES
 from xling.core.output import manifest
+from xling.core.settings.values import named_path
 
 HUB_PREFIX, HUB_IMPORTER = "hf:", "xling.hub.cached:cached_checkpoint"
 MODEL_FILES = ("model.pt", "task.pt")
@@ -214,11 +215,11 @@ def import_hub_inputs(path_settings: str, cfg: Any, load: Callable[[str], Any]) 
 
 def _imported(item: str, load: Callable[[str], Any]) -> str:
     """Return an item of ``checkpoints`` with the directory of the imported model in place of one of the hub."""
-    name, is_named, model = item.rpartition("=")
+    name, model = named_path(item)
     is_foreign = (Path(model) / SENTENCE_TRANSFORMERS_FILE).is_file() and not is_model(Path(model))
     if is_foreign:
         model = f"{HUB_PREFIX}{model}"
-    return f"{name}{is_named}{load(HUB_IMPORTER)(model)}" if model.startswith(HUB_PREFIX) else item
+    return f"{name}{'=' if name else ''}{load(HUB_IMPORTER)(model)}" if model.startswith(HUB_PREFIX) else item
 
 
 EXTRAS = {

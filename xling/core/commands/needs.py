@@ -15,6 +15,7 @@ from xling.core.errors import UserError
 from xling.core.output.command_result import Answer, tell
 from xling.core.settings import unused
 from xling.core.settings.config import to_dict
+from xling.core.settings.values import named_path
 
 _SITE = "xling.slurm.resources:read_site"
 _FOLDERS = ("data", "corpora")
@@ -129,8 +130,9 @@ def inputs_of(stage: str, cfg: Any) -> Iterator[tuple[str, str]]:
         elif setting in _PATHS and "/" in text and not _SCHEME.match(text):
             inputs[setting, text] = None
     for setting, text in inputs:
-        path = text.rpartition("=")[2].removeprefix(HUB_PREFIX)
-        if text.rpartition("=")[2] == path or path.startswith(("/", "./", "../")):
+        named = named_path(text)[1]
+        path = named.removeprefix(HUB_PREFIX)
+        if named == path or path.startswith(("/", "./", "../")):
             yield setting, path
 
 

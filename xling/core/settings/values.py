@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
+from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 from xling.core import language_names, languages
@@ -201,6 +202,15 @@ Pair: TypeAlias = Annotated[str, code_of_pair]
 """Two languages with a dash: ``eng_Latn-swh_Latn`` becomes ``en-sw``."""
 LangOrPair: TypeAlias = Annotated[str, code_of_side]
 """A column of a suite, which is a language or a pair of two."""
+
+
+def named_path(item: str) -> tuple[str, str]:
+    """Return name and path of ``NAME=PATH``, the name "" of a path alone; what is there may hold ``=`` itself."""
+    for start in [0, *(match.end() for match in re.finditer("=", item))]:
+        if item[start:] and Path(item[start:]).exists():
+            return item[: max(0, start - 1)], item[start:]
+    name, _, path = item.rpartition("=")
+    return name, path
 
 
 def _each(convert: Callable[[str], str], text: str) -> str:
