@@ -15,9 +15,10 @@ from tests.hub.conftest import ROWS, tuned_from
 from tests.hub.differences import largest
 from tests.hub.test_transformers_wrapper import LINES, SMALL, byte_level, unigram, wordpiece
 from xling.core.errors import UserError
-from xling.hub.export import ExportConfig, run_fairseq
+from xling.hub.export import run_fairseq
 from xling.hub.export import run_hf as export_hf
-from xling.hub.imports import ImportConfig, run_hf
+from xling.hub.imports import run_hf
+from xling.hub.settings import ExportConfig, ImportConfig
 from xling.transfer.backend import EncoderBackend
 
 LAYERS = {"max_position_embeddings": 64, "num_hidden_layers": 3, "local_attention": 8}
