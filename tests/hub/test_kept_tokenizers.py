@@ -15,10 +15,11 @@ from tests.hub.conftest import ROWS, tuned_from
 from tests.hub.differences import largest
 from tests.hub.test_transformers_wrapper import LINES, SMALL, byte_level, unigram, wordpiece
 from xling.core.errors import UserError
+from xling.hub.checks import check_trim
 from xling.hub.export import run_fairseq
 from xling.hub.export import run_hf as export_hf
 from xling.hub.imports import run_hf
-from xling.hub.settings import ExportConfig, ImportConfig
+from xling.hub.settings import ExportConfig, ImportConfig, TrimConfig
 from xling.transfer.backend import EncoderBackend
 
 LAYERS = {"max_position_embeddings": 64, "num_hidden_layers": 3, "local_attention": 8}
@@ -98,6 +99,11 @@ def test_exports_have_their_ids_and_logits(corpus: Path, tmp_path: Path, name: s
     run_hf(ImportConfig(tmp_path / "out", tmp_path / "back"))
     back = EncoderBackend(tmp_path / "back", "pretrained").embed(TEXTS, "en", 1, "mean")
     assert np.array_equal(back, EncoderBackend(tmp_path / "in", "pretrained").embed(TEXTS, "en", 1, "mean"))
+    cfg = TrimConfig(tmp_path / "in", tmp_path / "small", corpora={"en": (str(next(corpus.glob("*.txt"))),)})
+    with pytest.raises(
+        UserError, match="has the tokenizer of another model; valid: a SentencePiece vocabulary"
+    ):
+        check_trim(cfg)
     said = (
         "has the tokenizer of another model"
         if name == "XLM-R that pads with 0"
