@@ -47,7 +47,7 @@ class OwnFiles:
             with these settings. Names such as ``sw.test.conll`` say language and split.
         classes: own files with a class for each text: TSV, CSV or JSON lines.
         pairs: own files with a class for each pair of texts.
-        retrieval: own files of texts and translations: a table, TMX, XLIFF, or two line-aligned files.
+        retrieval: own files of texts and translations: a table, TMX, XLIFF, XML of WMT, or two line-aligned files.
         mt: own files to translate, with references, as for ``retrieval``.
         train: own files to train on; ``train.sw=FILES`` names their language, which is ``source`` otherwise.
         dev: own files to choose the epoch on, as ``train``.

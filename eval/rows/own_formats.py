@@ -30,7 +30,13 @@ from xling.eval.rows.own_columns import (
     unread_columns,
 )
 from xling.eval.rows.own_inline import check_lengths, has_lists, rows_of_lists, sentences_by_line
-from xling.eval.rows.own_markup import ENDINGS, SEGMENT, read_markup, refuse_other_format
+from xling.eval.rows.own_markup import (
+    ENDINGS,
+    SEGMENT,
+    is_wmt_test_set,
+    read_markup,
+    refuse_other_format,
+)
 from xling.eval.rows.own_spans import has_spans, is_accepted, spans_within_words, words_of_spans
 from xling.eval.rows.own_tables import delimited_rows
 from xling.eval.rows.readers import lines, parse_json
@@ -90,6 +96,8 @@ def read_table(paths: Sequence[Path], reading: Reading, langs: Sequence[str] = (
     filled = [(number, line) for number, line in numbered if line.strip()]
     if not filled:
         raise UserError(f"{path} has no rows", fix="give a file with labelled rows")
+    if len(langs) == 2 and is_wmt_test_set(line for _, line in filled[:3]):
+        return read_markup(path, langs)
     refuse_other_format(path, filled[0][1])
     if filled[0][1].lstrip().startswith("{"):
         table = _json_rows(path, filled, reading, langs)

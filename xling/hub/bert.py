@@ -123,7 +123,7 @@ def has_other_tokenizer(folder: Path) -> bool:
     """Return whether the tokenizer does other things than BERT's, or has tokens that stand beside its pieces."""
     path = folder / "tokenizer.json"
     config = read_optional_json(folder / "tokenizer_config.json")
-    if _added_tokens(folder, config) - {*wordpiece.SPECIALS, wordpiece.MASK}:
+    if files.added_tokens(folder) - {*wordpiece.SPECIALS, wordpiece.MASK}:
         return True
     if not path.is_file():
         return not _has_berts_class(config) or any((folder / name).is_file() for name in files.SPM_NAMES)
@@ -167,21 +167,6 @@ def _contradictions(folder: Path, config: Mapping[str, Any], normaliser: Mapping
 
 def _has_berts_class(config: Mapping[str, Any]) -> bool:
     return str(config.get("tokenizer_class", _CLASSES[0])).removesuffix("Fast") in _CLASSES
-
-
-def _added_tokens(folder: Path, config: Mapping[str, Any]) -> set[str]:
-    """Return the tokens that are found in a text before it is cut, by any of the files that may name them."""
-    settings = read_optional_json(folder / "tokenizer.json")
-    tokens: list[Any] = [
-        *(settings.get("added_tokens") or []),
-        *(config.get("added_tokens_decoder") or {}).values(),
-    ]
-    for values in (config, read_optional_json(folder / "special_tokens_map.json")):
-        for name in ("additional_special_tokens", "extra_special_tokens"):
-            given = values.get(name) or []
-            tokens += given.values() if isinstance(given, Mapping) else given
-    names = {str(each["content"] if isinstance(each, Mapping) else each) for each in tokens}
-    return names | {*read_optional_json(folder / "added_tokens.json")}
 
 
 def _read_other_tokenizer(

@@ -29,10 +29,14 @@ def check_trim(cfg: TrimConfig) -> list[Path]:
     paths = [path for names in cfg.corpora.values() for path in corpus_reader.resolve_files(names)]
     if not paths:
         raise UserError("no text to keep pieces for", "corpora.LANG=PATH", "name some text")
-    if (cfg.checkpoint / vocab.WORDPIECE).is_file():
-        raise UserError(
-            f"{cfg.checkpoint} has a WordPiece vocabulary", "a SentencePiece one", "use the model as it is"
-        )
+    for name, what in (
+        (vocab.WORDPIECE, "a WordPiece vocabulary"),
+        (vocab.TRANSFORMERS_TOKENIZER, "the tokenizer of another model"),
+    ):
+        if (cfg.checkpoint / name).is_file():
+            raise UserError(
+                f"{cfg.checkpoint} has {what}", "a SentencePiece vocabulary", "use the model as it is"
+            )
     input_paths = [cfg.checkpoint, *paths]
     if not manifest.is_finished(cfg.out, "trim", cfg, input_paths):
         formats = (

@@ -31,8 +31,7 @@ _TIED_SETTINGS = {
 }
 _NORM_SETTINGS = {"activation_function": "gelu", "normalize_embedding": True}
 REQUIRED_SETTINGS: dict[str, dict[str, Any]] = {
-    "xlm-roberta": {**_ENCODER_SETTINGS, "pad_token_id": 1},  # positions count from the one behind it
-    "bert": _ENCODER_SETTINGS,
+    **dict.fromkeys(("xlm-roberta", "bert"), _ENCODER_SETTINGS),
     "modernbert": {
         "norm_bias": False, "attention_bias": False, "mlp_bias": False, "decoder_bias": True,
         "classifier_bias": False, "classifier_activation": "gelu", "tie_word_embeddings": True,

@@ -108,6 +108,9 @@ def make_converter(cfg: ExportConfig) -> Callable[[Path], dict[str, Any]]:
     ):
         return _native_converter(native_model, cfg)
     model = _read_model(cfg.checkpoint)
+    if (cfg.checkpoint / vocab.TRANSFORMERS_TOKENIZER).is_file():
+        native_model = native_export.with_own_ids(cfg.checkpoint, *_to_transformers(model), model.shape)
+        return _native_converter(native_model, cfg)
     has_segments = model.shape.segment_embeddings
     fast_tokenizer = tokenizer.build_for_model(cfg.checkpoint, model.symbols, has_segments)
     settings, weights = _to_transformers(model)
@@ -168,11 +171,13 @@ def _native_converter(
 
     def write(out: Path) -> dict[str, Any]:
         native_export.save_tokenizer(model, cfg.checkpoint, out)
-        if (cfg.checkpoint / SENTENCE_FILE).is_file():
+        has_vectors = model.settings["architectures"][0] in SENTENCE_VECTOR_CLASSES
+        if has_vectors or (cfg.checkpoint / SENTENCE_FILE).is_file():
             fast = Tokenizer.from_file(str(out / "tokenizer.json"))
             names = [str(fast.id_to_token(number)) for number in range(fast.get_vocab_size())]
-            specials, dim = fast.encode("").tokens, model_weights.load_model(cfg.checkpoint)[0].cfg.dim
-            sentence.write_sentence_modules(out, dim, names, specials, cfg.pooling, cfg.checkpoint)
+            sentence.write_sentence_modules(
+                out, model.shape.dim, names, fast.encode("").tokens, cfg.pooling, cfg.checkpoint
+            )
         text = card.write_card(cfg.checkpoint, native_export.card_settings(model), cfg.scores)
         settings = {name: value for name, value in model.settings.items() if name != "torch_dtype"}
         settings["dtype"] = (
@@ -193,7 +198,7 @@ def run_fairseq(cfg: ExportConfig) -> manifest.Manifest:
     if published := manifest.up_to_date(cfg.out, "export fairseq", cfg, [cfg.checkpoint]):
         return published
     checks.check_export_fairseq(cfg)
-    model = _read_model(cfg.checkpoint)
+    model = _read_model(cfg.checkpoint, is_hf=False)
     if isinstance(model.shape, Seq2SeqConfig) and model.symbols is not None:
         name, state = "BARTModel", _mbart_state(cfg.checkpoint, model.shape, model.state, model.symbols)
     else:
@@ -206,18 +211,12 @@ def run_fairseq(cfg: ExportConfig) -> manifest.Manifest:
     return manifest.read(cfg.out)
 
 
-def _read_model(directory: Path) -> ExportedModel:
+def _read_model(directory: Path, is_hf: bool = True) -> ExportedModel:
     """Read a published model for export.
 
     Raises:
         UserError: there is no model, or the classes of other programs cannot express it.
     """
-    if (directory / vocab.TRANSFORMERS_TOKENIZER).is_file():
-        raise UserError(
-            f"{directory} has the tokenizer of another model, in {vocab.TRANSFORMERS_TOKENIZER}",
-            "a vocabulary of `xling vocab`, or an imported SentencePiece or WordPiece one",
-            "use the model that it was imported from, or train with another vocabulary",
-        )
     hf_class, unsupported = "XLMRobertaForMaskedLM", list[str]()
     if (directory / TASK_FILE).is_file():
         model, unsupported = _read_tuned(directory)
@@ -235,6 +234,10 @@ def _read_model(directory: Path) -> ExportedModel:
     family, missing_parts = unsupported_parts.closest_family(
         model.shape, model.symbols is not None, hf_class, unsupported
     )
+    if (directory / vocab.TRANSFORMERS_TOKENIZER).is_file() and (
+        not is_hf or model.symbols is not None or parts.value(model.shape, "features")
+    ):
+        missing_parts.append(f"the tokenizer of another model ({vocab.TRANSFORMERS_TOKENIZER})")
     if isinstance(model.shape, Seq2SeqConfig) and bart.has_bias(model.shape, model.state):
         missing_parts.append("a bias at its output (model.unbiased_head=false)")
     unsupported_parts.refuse_unsupported(directory, family, missing_parts)

@@ -45,7 +45,7 @@ def extend_vocabulary(
     path = added_path / "spm.model" if added_path.is_dir() else added_path
     if vocabulary.spm is None:
         raise UserError(
-            f"{model_name} has a WordPiece vocabulary", "a SentencePiece one, which pieces can be added to"
+            f"{model_name} has a vocabulary of another kind", "SentencePiece's, which pieces can be added to"
         )
     if not path.is_file():
         raise UserError(f"no SentencePiece model at {path}", "spm.model, or a directory of `xling vocab`")

@@ -200,6 +200,23 @@ def read_tokens(folder: Path) -> list[str]:
     return [by_id.get(i, "") for i in range(max(by_id, default=-1) + 1)]
 
 
+def added_tokens(folder: Path) -> set[str]:
+    """Return the tokens that are found in a text before it is cut, by any of the files that may name them."""
+    settings, config = (
+        source.read_optional_json(folder / name) for name in ("tokenizer.json", "tokenizer_config.json")
+    )
+    tokens: list[Any] = [
+        *(settings.get("added_tokens") or []),
+        *(config.get("added_tokens_decoder") or {}).values(),
+    ]
+    for values in (config, source.read_optional_json(folder / "special_tokens_map.json")):
+        for name in ("additional_special_tokens", "extra_special_tokens"):
+            given = values.get(name) or []
+            tokens += given.values() if isinstance(given, Mapping) else given
+    names = {str(each["content"] if isinstance(each, Mapping) else each) for each in tokens}
+    return names | {*source.read_optional_json(folder / "added_tokens.json")}
+
+
 def check_tokenizer(folder: Path, pieces: list[str]) -> None:
     """Compare the pieces with those of ``tokenizer.json``, if there is one.
 
@@ -269,6 +286,21 @@ def check_rows(num_rows: int, num_ids: int, model_name: Path) -> None:
             f"{model_name} has {num_rows} embeddings, and its tokenizer {num_ids} ids",
             "weights and tokenizer of one model",
             "give the SentencePiece model that the weights were trained with",
+        )
+
+
+def check_padding(padding: int, of_tokenizer: int, model_name: Path | str) -> None:
+    """Reject a model whose positions count from another id than that of its tokenizer's padding.
+
+    Raises:
+        UserError: the ids differ.
+    """
+    if padding != of_tokenizer:
+        raise UserError(
+            f"{model_name}: positions are counted from pad_token_id={padding}, and its tokenizer pads with "
+            f"{of_tokenizer}",
+            "one id in both",
+            "copy both from the model as it was trained",
         )
 
 

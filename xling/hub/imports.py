@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from xling.hub.settings import ImportConfig
 from xling.hub.source import WRAPPED_TYPES, ModelSource, find_and_check
 from xling.models.files import model_weights
 from xling.models.files.model_folder import ENCODER, SEQ2SEQ
-from xling.models.network.encoder import EncoderConfig, EncoderModel
+from xling.models.network.encoder import PAD, EncoderConfig, EncoderModel
 from xling.models.network.seq2seq import Seq2SeqConfig, Seq2SeqModel
 from xling.transfer import tune
 from xling.transfer.heads import TaskModel
@@ -189,14 +189,24 @@ def _read_settings(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _in_order_of_tokens(
-    weights: dict[str, Shaped[Tensor, " ..."]], folder: Path
+    weights: dict[str, Shaped[Tensor, " ..."]], folder: Path, padding: int | None = None
 ) -> tuple[files.ImportedVocabulary, dict[str, Shaped[Tensor, " ..."]]]:
-    """Return the vocabulary of a model, and its weights with a row for each of our ids."""
-    if modernbert.has_other_tokenizer(folder):  # Gemma's in mmBERT, a byte-level one in ModernBERT
+    """Return the vocabulary of a model, and its weights with a row for each of our ids.
+
+    Args:
+        padding: the id from which positions are counted, where they are.
+    """
+    added = files.added_tokens(folder) - {*tokenizer.SPECIAL_TOKENS, tokenizer.MASK_TOKEN}
+    # Gemma's in mmBERT, a byte-level one in ModernBERT
+    if added or modernbert.has_other_tokenizer(folder):
         tokens = transformers_wrapper.load_tokenizer(folder)
+        if padding is not None:
+            files.check_padding(padding, tokens.order[1], folder)
         write = partial(transformers_wrapper.write_vocabulary, tokens)
         reordered = modernbert.reorder_rows(weights, tokens.order, str(folder))
         return files.ImportedVocabulary(tokens.names, write), reordered
+    if padding is not None:
+        files.check_padding(padding, PAD, folder)
     vocabulary = files.read_sentencepiece(folder)
     files.check_tokenizer(folder, vocabulary.pieces)
     return vocabulary, weights
@@ -209,11 +219,13 @@ def _read_xlmr(
     if not any(name.startswith("roberta.") for name in state):
         state = {f"roberta.{name}": tensor for name, tensor in state.items()}
     files.check_tied(state.get("lm_head.decoder.weight"), state.get(f"{layouts.XLMR.tokens}.weight"), folder)
-    weights = layouts.from_layout(state, layouts.XLMR, str(folder))
-    vocabulary, weights = _in_order_of_tokens(weights, folder)
+    padding = int(config.get("pad_token_id", PAD))
+    layout = replace(layouts.XLMR, first_position=padding + 1)
+    weights = layouts.from_layout(state, layout, str(folder))
+    vocabulary, weights = _in_order_of_tokens(weights, folder, padding)
     files.drop_unused_rows(weights, len(vocabulary.pieces) + len(tokenizer.SPECIAL_TOKENS) + 1, folder)
     sizes = files.read_sizes(config)
-    sizes["max_positions"] -= layouts.XLMR.first_position
+    sizes["max_positions"] -= layout.first_position
     shape = EncoderConfig(
         **sizes,
         norm_eps=float(config.get("layer_norm_eps", 1e-12)),

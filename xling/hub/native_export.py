@@ -1,4 +1,4 @@
-"""Export of an encoder that transformers computes, as a model of its own type with its own ids and tokenizer.
+"""Export of an encoder with its own ids and tokenizer, and in its own type where transformers computes it.
 
 A pre-trained one gets back its output layer. A fine-tuned one becomes the class for its task, if that class has
 our head.
@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 
 from xling.array_types import Float32, Shaped
 from xling.core.errors import UserError
-from xling.hub import configs, tokenizer, transformers_wrapper, unsupported_parts
+from xling.hub import configs, layouts, tokenizer, transformers_wrapper, unsupported_parts
 from xling.models.files import model_weights
 from xling.models.files.model_folder import FOREIGN, TASK, TASK_FILE
 from xling.models.network.transformers_wrapper import SETTINGS_KEY, TransformersModel
@@ -31,6 +31,9 @@ _SPAN_HEAD: LayerNames = {"classifier": "qa_outputs"}
 _TWO_LAYER_HEAD: LayerNames = {"dense": "classifier.dense", "classifier": "classifier.out_proj"}
 _POOLED_HEAD: LayerNames = {"dense": "pooler.dense", "classifier": "classifier"}
 _TANH_POOLER = {"pooler_hidden_act": "tanh", "pooler_dropout": 0.0}
+_BY_TOKEN = (f"{layouts.XLMR.tokens}.weight", "tok_embeddings.weight", layouts.XLMR.bias, "decoder.bias")
+_XLMR_POSITIONS = f"{layouts.XLMR.positions}.weight"
+_NEVER_WRITTEN = -1e4  # logit
 
 
 @dataclass(frozen=True)
@@ -94,13 +97,51 @@ class NativeModel:
         settings: config.json.
         weights: tensors by the names of transformers.
         shape: sizes under our names, for the card.
-        is_task: it was fine-tuned.
+        has_our_pairs: a text and a pair are put together as models here read them.
     """
 
     settings: dict[str, Any]
     weights: dict[str, Float32[torch.Tensor, " ..."]]
     shape: Any
-    is_task: bool
+    has_our_pairs: bool
+
+
+def with_own_ids(
+    directory: Path,
+    settings: Mapping[str, Any],
+    weights: Mapping[str, Float32[torch.Tensor, " ..."]],
+    shape: Any,
+) -> NativeModel:
+    """Return an encoder of ours with the ids of the tokenizer that was imported with it.
+
+    A row that no token of the tokenizer has is zero, and its bias says that it is never written.
+
+    Args:
+        directory: published model with that tokenizer.
+        settings: config.json of a class of transformers.
+        weights: tensors by the names of that class, rows and positions in our order.
+        shape: shape of the encoder.
+    """
+    _, order = _read_stored(directory)
+    begin, pad, end = order[:3]
+    restored = dict(weights)
+    for name, tensor in weights.items():
+        if name.endswith(_BY_TOKEN):
+            restored[name] = tensor.new_full(
+                (1 + max(order), *tensor.shape[1:]), _NEVER_WRITTEN if tensor.dim() == 1 else 0.0
+            )
+            # Where two of ours are one of theirs, the first counts.
+            for ours, theirs in reversed(list(enumerate(order))):
+                restored[name][theirs] = tensor[ours]
+    ids = {"vocab_size": 1 + max(order), "pad_token_id": pad}
+    ids |= {"bos_token_id": begin, "cls_token_id": begin, "eos_token_id": end, "sep_token_id": end}
+    if (
+        positions := restored.get(_XLMR_POSITIONS)
+    ) is not None:  # they count from the row behind the padding's
+        used = positions[layouts.XLMR.first_position :]
+        restored[_XLMR_POSITIONS] = torch.cat([used.new_zeros(pad + 1, used.shape[1]), used])
+        ids["max_position_embeddings"] = len(restored[_XLMR_POSITIONS])
+    return NativeModel({**settings, **ids}, restored, shape, has_our_pairs=True)
 
 
 def read_native_model(directory: Path) -> NativeModel | None:
@@ -134,7 +175,7 @@ def read_native_model(directory: Path) -> NativeModel | None:
     if not settings.get("architectures"):
         raise UserError(f"{directory}: its config.json names no class", fix="import the model again")
     shape = TransformersModel(settings, 1).cfg
-    return NativeModel(settings, native_weights, shape, is_task=False)
+    return NativeModel(settings, native_weights, shape, has_our_pairs=False)
 
 
 def _read_task_model(directory: Path) -> NativeModel:
@@ -166,7 +207,7 @@ def _read_task_model(directory: Path) -> NativeModel:
     if transformers_type.heads[class_suffix] is _POOLED_HEAD:
         settings["pooler_hidden_size"] = model.encoder.cfg.dim
     settings |= configs.label_settings(model.labels)
-    return NativeModel(settings, weights, model.encoder.cfg, is_task=True)
+    return NativeModel(settings, weights, model.encoder.cfg, has_our_pairs=True)
 
 
 def _read_stored(directory: Path) -> tuple[dict[str, Any], list[int]]:
@@ -223,7 +264,7 @@ def save_tokenizer(model: NativeModel, directory: Path, out: Path) -> list[str]:
     ids = {"bos": begin, "cls": begin, "eos": end, "sep": end, "pad": pad}
     ids |= {name: number for name, number in (("unk", unknown), ("mask", mask)) if number != pad}
     names = {name: str(fast_tokenizer.id_to_token(number)) for name, number in ids.items()}
-    if model.is_task:  # a pair has the form in which it was fine-tuned
+    if model.has_our_pairs:
         fast_tokenizer.post_processor = tokenizer.pair_template(
             (names["cls"], begin), (names["sep"], end), has_segments
         )

@@ -161,13 +161,8 @@ def build_wrapper(
         UserError: a tensor is missing, or has another shape than the settings say.
     """
     padding = 1 if settings.get("model_type") == "mpnet" else settings.get("pad_token_id", 1)
-    if settings.get("model_type") in COUNT_FROM_PADDING and padding != tokenizer.order[1]:
-        raise UserError(
-            f"{model_name}: positions are counted from pad_token_id={padding}, and its tokenizer pads with "
-            f"{tokenizer.order[1]}",
-            "one id in both",
-            "copy both from the model as it was trained",
-        )
+    if settings.get("model_type") in COUNT_FROM_PADDING:
+        files.check_padding(padding, tokenizer.order[1], model_name)
     candidates = [
         (p, name) for name in EMBEDDING_NAMES for p in (*WEIGHT_PREFIXES, "") if f"{p}{name}" in state
     ]
