@@ -17,7 +17,7 @@ from typing import Any
 from xling.core import languages
 from xling.core.package_tables import load_table
 from xling.corpora.card.counters import BINS_PER_DECADE, Counters, SourceCounters
-from xling.corpora.card.ledgers import ledger_from_json
+from xling.corpora.card.ledgers import chars_of_stages, ledger_from_json
 from xling.corpora.card.losses import tokenised_note
 from xling.corpora.stages.filters import RULES, STATISTICS
 from xling.pages import charts, page, tabular
@@ -59,6 +59,7 @@ class CardData:
         self.stats = stats
         self.language = languages.get(stats["lang"])
         self.ledger: Ledger = ledger_from_json(stats["ledger"])
+        self.chars = chars_of_stages(stats)
         self.counters = Counters.of_stats(stats)
         self.cutoffs: dict[str, float] = stats.get("cutoffs", {})
         partial = {tuple(pair) for pair in stats["partial"]}
@@ -94,7 +95,7 @@ class CardData:
 
     def summary_tiles(self) -> list[tuple[str, str]]:
         """Return the key numbers, each with its name."""
-        num_seen, chars = self.ledger.seen, self.ledger.seen_chars
+        num_seen, chars = self.ledger.seen, self.chars
         share = 100 * chars[_CORPUS] / max(chars["read"], 1)
         return [
             (f"{num_seen[_CORPUS]:,}", self.unit[:-1] if num_seen[_CORPUS] == 1 else self.unit),
@@ -106,7 +107,7 @@ class CardData:
     def steps(self) -> list[charts.FunnelStep]:
         """Return the funnel in characters, stage by stage."""
         reached = [name for name in self.stats["stages"] if self.ledger.seen[name] or name == _CORPUS]
-        chars = self.ledger.seen_chars
+        chars = self.chars
         return [
             charts.FunnelStep(
                 _words(name), chars[name], min(chars[name], chars[following]), name, STAGE_TEXTS.get(name, "")
@@ -201,7 +202,7 @@ class CardData:
         worst = max(self.losses, key=lambda loss: loss.characters, default=None)
         why = ""
         if worst and worst.characters:
-            share = 100 * worst.characters / max(self.ledger.seen_chars[READ], 1)
+            share = 100 * worst.characters / max(self.chars[READ], 1)
             why = (
                 f" Most characters were lost to {_words(worst.stage)} ({_words(worst.reason)}): "
                 f"{worst.characters:,}, {share:.1f} % of what was read."
@@ -225,9 +226,9 @@ def write(folder: Path, stats: dict[str, Any]) -> None:
 
 
 _SOURCE_HEAD = ["source", "captured", "documents read", "kept", "characters kept", "licence"]
-_LOSS_HEAD = ["stage", "reason", "meaning", "documents", "", "characters"]
+_LOSS_HEAD = ["stage", "reason", "meaning", "documents", "extent", "characters"]
 _AUDIT_HEAD = ["noise", "pairs", "dropped", "95 %"]
-READ_HEAD = ["of", "share", "texts read", "estimate", "95 %", ""]
+READ_HEAD = ["of", "share", "texts read", "estimate", "95 %", "note"]
 AGREEMENT_HEAD = ["question", "texts", "same", "alpha"]
 _TRUST_HEAD = [
     "share of the crawl",

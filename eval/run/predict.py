@@ -106,7 +106,8 @@ def run(cfg: PredictConfig) -> Answer | JsonLines:
         cells_of = [
             (v if isinstance(v, str | int) else " ".join(v) for v in each.values()) for each in records
         ]
-        text = to_csv(Table("answers", "", names, tuple(map(tuple, cells_of))))
+        # By the mark Excel knows UTF-8; without it letters beyond ASCII are shown as others.
+        text = "\ufeff" + to_csv(Table("answers", "", names, tuple(map(tuple, cells_of))))
     write_atomic(cfg.out, text)
     return Answer(f"{len(records)} rows: {cfg.out}", {"rows": len(records), "file": str(cfg.out)})
 
