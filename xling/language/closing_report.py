@@ -149,9 +149,8 @@ def _page(folder: Path, name: str, sentences: Sequence[str], tables: Sequence[Ta
         for place, text in pages
         if (folder / place).is_file()
     )
-    body = (
-        f"<ul>{items}</ul>\n<p>More pages:</p><ul>{links}</ul>\n"
-        + "\n".join(html_table(table) for table in tables)
+    body = f"<ul>{items}</ul>\n<p>More pages:</p><ul>{links}</ul>\n" + "\n".join(
+        html_table(table) for table in tables
     )
     body = f"<h1>{html.escape(name)}: what was made</h1>\n{glossary(body)}\n{body}"
     return page.html_document(f"{name}: what was made", body)

@@ -228,6 +228,7 @@ def test_tags_and_pairs_have_answers_in_the_form_of_their_rows(
     ]
     out = tmp_path / "answers.csv"
     assert cli.main(["predict", str(tagger.path), str(tmp_path / "wikiann.txt"), f"out={out}"]) == 0
+    assert out.read_bytes().startswith(b"\xef\xbb\xbf")  # Excel knows UTF-8 by it
     assert [row[1] for row in csv.reader(out.read_text("utf-8").splitlines())] == [
         "tokens",
         "Amina lives",
