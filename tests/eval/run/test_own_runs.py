@@ -162,7 +162,7 @@ def test_a_model_of_own_files_is_scored_and_labels_texts(
     words = ["predict", str(tuned), str(tmp_path / "texts.txt"), "lang=sw"]
     assert cli.main([*words, f"out={tmp_path / 'a.csv'}"]) == 0
     labels = opened.predict(["=1+1 goal", 'a "vote", now'], lang="sw")
-    assert [*csv.reader((tmp_path / "a.csv").read_text("utf-8").splitlines())] == [
+    assert [*csv.reader((tmp_path / "a.csv").read_text("utf-8-sig").splitlines())] == [
         ["line", "text", "label"], ["1", "'=1+1 goal", labels[0]], ["2", 'a "vote", now', labels[1]],
     ]  # fmt: skip
     capsys.readouterr()
