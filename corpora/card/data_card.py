@@ -267,7 +267,8 @@ def _html_page(card: CardData) -> Iterable[str]:
             yield as_html(rows_of_section)
     yield f"<h2>Kept: a few {card.unit}</h2>"
     yield from (_quote(name, text) for _, name, text in card.counters.samples)
-    yield "<h2>Dropped: samples of every reason</h2>"
+    if card.losses:
+        yield "<h2>Dropped: samples of every reason</h2>"
     for loss in card.losses:
         told = f"{html.escape(_words(loss.reason))} · {_loss_text(loss, card.unit)}"
         head = f"<b>{html.escape(_words(loss.stage))}</b> · {told}"
@@ -339,7 +340,7 @@ def _markdown(card: CardData) -> str:
     lines += ["", f"## Kept: a few {card.unit}", ""]
     for _, name, text in card.counters.samples:
         lines += [_code(name), "", *_md_quote(text), ""]
-    lines += ["## Dropped: samples of every reason", ""]
+    lines += ["## Dropped: samples of every reason", ""] if card.losses else []
     for loss in card.losses:
         reason = _one_line(_words(loss.reason))
         lines += [f"### {_words(loss.stage)}: {reason} ({_loss_text(loss, card.unit)})", ""]

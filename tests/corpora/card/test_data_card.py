@@ -183,3 +183,10 @@ def test_another_spelling_of_the_same_text_is_no_loss(tmp_path: Path, stats: dic
     assert publication.summary(tmp_path, decomposed, "yo", ["characters"], [], "", {}) == publication.summary(
         tmp_path, stats, "yo", ["characters"], [], "", {}
     )
+
+
+def test_without_losses_no_chapter_is_empty(tmp_path: Path, stats: dict[str, Any]) -> None:
+    stats["ledger"] |= {"dropped": {}, "dropped_chars": {}, "samples": {}}
+    data_card.write(tmp_path, stats)
+    for name in (data_card.MARKDOWN_FILE, data_card.HTML_FILE):
+        assert "samples of every reason" not in (tmp_path / name).read_text(encoding="utf-8")
