@@ -253,10 +253,11 @@ def _html_page(card: CardData) -> Iterable[str]:
     yield as_html(_sources(card))
     yield f"<h2>What survived</h2><p>{_SECTION_TEXTS['funnel']}</p>"
     yield charts.funnel(card.steps())
-    yield as_html(_losses(card))
+    yield as_html(_losses(card)) if card.losses else "<p>Nothing was dropped.</p>"
     if notes := sorted(card.ledger.notes.items(), key=lambda item: (-item[1], item[0])):
         rows = [[_words(name), f"{count:,}"] for name, count in notes]
-        head = f"<summary>Noted, nothing dropped: {len(rows)} kinds of event</summary>"
+        kinds = f"{len(rows)} kind{'' if len(rows) == 1 else 's'} of event"
+        head = f"<summary>Noted, nothing dropped: {kinds}</summary>"
         yield f"<details>{head}{as_html(table(['event', 'count'], rows, numbers=(1,)))}</details>"
     yield from _html_plots(card)
     sections = _optional_tables(card)
@@ -315,7 +316,7 @@ def _markdown(card: CardData) -> str:
         lines.append(
             f"{step.name:<20} {'█' * full}{'░' * is_dropped:<{40 - full}} {100 * step.num_left / num_entered:5.1f} %"
         )
-    lines += ["```", "", *as_markdown(_losses(card))]
+    lines += ["```", "", *(as_markdown(_losses(card)) if card.losses else ["Nothing was dropped."])]
     if card.ledger.notes:
         lines += ["", "Noted, nothing dropped:", ""]
         lines += [
