@@ -89,7 +89,9 @@ def read_table(paths: Sequence[Path], reading: Reading, langs: Sequence[str] = (
         del numbered[0]
     filled = [(number, line) for number, line in numbered if line.strip()]
     if not filled:
-        raise UserError(f"{path} has no rows", fix="give a file with labelled rows")
+        raise UserError(
+            f"{path} has no rows", fix="give a file with rows, laid out as docs/guides/own_test_set.md says"
+        )
     refuse_other_format(path, filled[0][1])
     if filled[0][1].lstrip().startswith("{"):
         table = _json_rows(path, filled, reading, langs)

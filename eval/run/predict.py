@@ -90,7 +90,8 @@ def run(cfg: PredictConfig) -> Answer | JsonLines:
         raise UserError(f"columns.{unknown_columns[0]}", ", ".join(f"columns.{c}" for c in labeller.columns))
     header = {"auto": None, "true": True, "false": False}[cfg.header]
     table = own_formats.read_table([cfg.file], Reading(labeller.columns, cfg.columns, header))
-    tell(f"{cfg.file}: {len(table.rows)} rows; {table.facts}")
+    read_as = f"{languages.get(cfg.lang).name} (lang={cfg.lang})"
+    tell(f"{cfg.file}: {len(table.rows)} rows, read as {read_as}; {table.facts}")
     cells = [_with_words(row.cells) for row in table.rows]
     if "token" in labeller.columns:
         sentences = without_marks([row["token"] for row in cells], cfg.file)

@@ -150,7 +150,9 @@ def test_a_model_of_own_files_is_scored_and_labels_texts(
     )
     (tmp_path / "texts.txt").write_text("a goal\n\na vote\n")
     assert cli.main(["predict", str(tuned), str(tmp_path / "texts.txt"), "lang=sw"]) == 0
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    said = capsys.readouterr()
+    assert "texts.txt: 2 rows, read as Swahili (lang=sw); a text a line" in said.err
+    rows = [json.loads(line) for line in said.out.splitlines()]
     assert [(row["line"], row["text"]) for row in rows] == [(1, "a goal"), (3, "a vote")]
     assert {row["label"] for row in rows} <= {"1", "2"}
     opened = xling.load(tuned)
