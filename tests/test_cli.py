@@ -115,6 +115,7 @@ def test_recipe_is_found_by_path_and_overridden(xling: Xling, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("words", "pattern"),
     [
+        ("corpsu", r"unknown command .corpsu.; fix: did you mean .corpus.( or|\?)"),
         ("vocb out=x", r"unknown command 'vocb'.*did you mean 'vocab'\?"),
         ("corpus moon", r"unknown command 'corpus moon'.*did you mean 'corpus mono'"),
         ("config vocb", r"unknown command 'vocb'"),

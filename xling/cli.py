@@ -283,7 +283,7 @@ def find_stage(words: list[str]) -> tuple[Stage, list[str]]:
         if name in STAGES:
             return STAGES[name], words[length:]
     two = " ".join(word for word in words[:2] if "=" not in word)
-    names = [*manual.commands_of(words[0] if words else "")] or [*STAGES, *OTHER_WORDS]
+    names = [*manual.commands_of(words[0] if words else "")] or {*STAGES, *OTHER_WORDS, *first_words()}
     raise unknown("command", two if nearest(two, names) else words[0] if words else "", names)
 
 

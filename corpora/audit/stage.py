@@ -194,8 +194,9 @@ def write_page(sample: Sample, title: str, preset: str, width: float) -> str:
         "langs": {code: _language(code) for code in codes},
         "measures": {"right": results.RIGHT},
     }
+    kinds = "one kind" if len(strata) == 1 else f"{len(strata):,} kinds"
     lead = (
-        f"{len(sample.texts):,} texts, drawn at random from {len(strata):,} kinds of text. Judge each by itself. "
+        f"{len(sample.texts):,} texts, drawn at random from {kinds} of text. Judge each by itself. "
         "What you answer stays in this browser until you save it as a file."
     )
     values = {

@@ -17,7 +17,7 @@ from typing import Any
 from xling.core import languages
 from xling.core.package_tables import load_table
 from xling.corpora.card.counters import BINS_PER_DECADE, Counters, SourceCounters
-from xling.corpora.card.ledgers import ledger_from_json
+from xling.corpora.card.ledgers import chars_of_stages, ledger_from_json
 from xling.corpora.card.losses import tokenised_note
 from xling.corpora.stages.filters import RULES, STATISTICS
 from xling.pages import charts, page, tabular
@@ -59,6 +59,7 @@ class CardData:
         self.stats = stats
         self.language = languages.get(stats["lang"])
         self.ledger: Ledger = ledger_from_json(stats["ledger"])
+        self.chars = chars_of_stages(stats)
         self.counters = Counters.of_stats(stats)
         self.cutoffs: dict[str, float] = stats.get("cutoffs", {})
         partial = {tuple(pair) for pair in stats["partial"]}
@@ -94,7 +95,7 @@ class CardData:
 
     def summary_tiles(self) -> list[tuple[str, str]]:
         """Return the key numbers, each with its name."""
-        num_seen, chars = self.ledger.seen, self.ledger.seen_chars
+        num_seen, chars = self.ledger.seen, self.chars
         share = 100 * chars[_CORPUS] / max(chars["read"], 1)
         return [
             (f"{num_seen[_CORPUS]:,}", self.unit[:-1] if num_seen[_CORPUS] == 1 else self.unit),
@@ -106,7 +107,7 @@ class CardData:
     def steps(self) -> list[charts.FunnelStep]:
         """Return the funnel in characters, stage by stage."""
         reached = [name for name in self.stats["stages"] if self.ledger.seen[name] or name == _CORPUS]
-        chars = self.ledger.seen_chars
+        chars = self.chars
         return [
             charts.FunnelStep(
                 _words(name), chars[name], min(chars[name], chars[following]), name, STAGE_TEXTS.get(name, "")
@@ -201,7 +202,7 @@ class CardData:
         worst = max(self.losses, key=lambda loss: loss.characters, default=None)
         why = ""
         if worst and worst.characters:
-            share = 100 * worst.characters / max(self.ledger.seen_chars[READ], 1)
+            share = 100 * worst.characters / max(self.chars[READ], 1)
             why = (
                 f" Most characters were lost to {_words(worst.stage)} ({_words(worst.reason)}): "
                 f"{worst.characters:,}, {share:.1f} % of what was read."
@@ -225,9 +226,9 @@ def write(folder: Path, stats: dict[str, Any]) -> None:
 
 
 _SOURCE_HEAD = ["source", "captured", "documents read", "kept", "characters kept", "licence"]
-_LOSS_HEAD = ["stage", "reason", "meaning", "documents", "", "characters"]
+_LOSS_HEAD = ["stage", "reason", "meaning", "documents", "extent", "characters"]
 _AUDIT_HEAD = ["noise", "pairs", "dropped", "95 %"]
-READ_HEAD = ["of", "share", "texts read", "estimate", "95 %", ""]
+READ_HEAD = ["of", "share", "texts read", "estimate", "95 %", "note"]
 AGREEMENT_HEAD = ["question", "texts", "same", "alpha"]
 _TRUST_HEAD = [
     "share of the crawl",
@@ -252,10 +253,11 @@ def _html_page(card: CardData) -> Iterable[str]:
     yield as_html(_sources(card))
     yield f"<h2>What survived</h2><p>{_SECTION_TEXTS['funnel']}</p>"
     yield charts.funnel(card.steps())
-    yield as_html(_losses(card))
+    yield as_html(_losses(card)) if card.losses else "<p>Nothing was dropped.</p>"
     if notes := sorted(card.ledger.notes.items(), key=lambda item: (-item[1], item[0])):
         rows = [[_words(name), f"{count:,}"] for name, count in notes]
-        head = f"<summary>Noted, nothing dropped: {len(rows)} kinds of event</summary>"
+        kinds = f"{len(rows)} kind{'' if len(rows) == 1 else 's'} of event"
+        head = f"<summary>Noted, nothing dropped: {kinds}</summary>"
         yield f"<details>{head}{as_html(table(['event', 'count'], rows, numbers=(1,)))}</details>"
     yield from _html_plots(card)
     sections = _optional_tables(card)
@@ -266,7 +268,8 @@ def _html_page(card: CardData) -> Iterable[str]:
             yield as_html(rows_of_section)
     yield f"<h2>Kept: a few {card.unit}</h2>"
     yield from (_quote(name, text) for _, name, text in card.counters.samples)
-    yield "<h2>Dropped: samples of every reason</h2>"
+    if card.losses:
+        yield "<h2>Dropped: samples of every reason</h2>"
     for loss in card.losses:
         told = f"{html.escape(_words(loss.reason))} · {_loss_text(loss, card.unit)}"
         head = f"<b>{html.escape(_words(loss.stage))}</b> · {told}"
@@ -313,7 +316,7 @@ def _markdown(card: CardData) -> str:
         lines.append(
             f"{step.name:<20} {'█' * full}{'░' * is_dropped:<{40 - full}} {100 * step.num_left / num_entered:5.1f} %"
         )
-    lines += ["```", "", *as_markdown(_losses(card))]
+    lines += ["```", "", *(as_markdown(_losses(card)) if card.losses else ["Nothing was dropped."])]
     if card.ledger.notes:
         lines += ["", "Noted, nothing dropped:", ""]
         lines += [
@@ -338,7 +341,7 @@ def _markdown(card: CardData) -> str:
     lines += ["", f"## Kept: a few {card.unit}", ""]
     for _, name, text in card.counters.samples:
         lines += [_code(name), "", *_md_quote(text), ""]
-    lines += ["## Dropped: samples of every reason", ""]
+    lines += ["## Dropped: samples of every reason", ""] if card.losses else []
     for loss in card.losses:
         reason = _one_line(_words(loss.reason))
         lines += [f"### {_words(loss.stage)}: {reason} ({_loss_text(loss, card.unit)})", ""]

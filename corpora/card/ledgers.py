@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -127,3 +127,19 @@ def main_reasons(ledger: Ledger, partial: Collection[tuple[str, str]] = ()) -> s
     """Return the three most frequent reasons with their numbers; those in ``partial`` do not count."""
     counts = sorted(((num, key) for key, num in ledger.dropped.items() if key not in partial), reverse=True)
     return ", ".join(f"{stage}/{reason} {num:,}" for num, (stage, reason) in counts[:3])
+
+
+def chars_of_stages(stats: Mapping[str, Any]) -> Counter[str]:
+    """Return the characters that reached each stage, in the spelling of what was published.
+
+    Where a stage spells text in fewer characters, such as a letter with its mark as one, nothing is lost.
+    """
+    ledger = ledger_from_json(stats["ledger"])
+    reached = [name for name in stats["stages"] if ledger.seen[name] or name == "corpus"]
+    dropped: Counter[str] = Counter()
+    for (stage, _), num in ledger.dropped_chars.items():
+        dropped[stage] += num
+    chars, after = Counter({reached[-1]: ledger.seen_chars[reached[-1]]}), reached[-1]
+    for name in reversed(reached[:-1]):
+        chars[name], after = chars[after] + dropped[name], name
+    return chars

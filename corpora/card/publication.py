@@ -8,7 +8,7 @@ from xling.core.output.manifest import Publication
 from xling.core.output.parts import write_json
 from xling.corpora.card import data_card
 from xling.corpora.card.counters import Counters
-from xling.corpora.card.ledgers import dropped_by_reason, ledger_to_json, main_reasons
+from xling.corpora.card.ledgers import chars_of_stages, dropped_by_reason, ledger_to_json, main_reasons
 from xling.corpora.card.losses import loss_note, setting_of, tokenised_note
 from xling.text.document import Ledger
 
@@ -61,7 +61,7 @@ def summary(
     ledger = stats["ledger"]
     amounts, losses = [], []
     for unit in units:
-        counts = ledger["seen_chars" if unit == "characters" else "seen"]
+        counts = chars_of_stages(stats) if unit == "characters" else ledger["seen"]
         share = 100 * counts["corpus"] / max(1, counts["read"])
         amounts.append(f"{counts['corpus']:,} of {counts['read']:,} {unit} ({share:.1f} %)")
         losses.append(loss_note(stats, counts["read"], counts["corpus"], unit, classes))

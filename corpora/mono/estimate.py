@@ -11,16 +11,18 @@ asked for, so the phases after identification cost less in truth, unless ``lang=
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 
+from xling.core.commands.closing import readable_size
 from xling.core.output.command_result import Answer
 from xling.corpora.mono import one
 from xling.corpora.mono.build import Build, Plan, resolve
-from xling.corpora.mono.plan import make_plan, planned_bytes, routed_plan
+from xling.corpora.mono.plan import make_plan, planned_bytes, routed_plan, stored_bytes
 from xling.corpora.stages.lines import Lines
 from xling.corpora.stages.near_duplicates import BYTES_PER_HASH
 
 MANY_LANGS = 100
 """Languages that ``lang=all`` is taken to find."""
 _TEXT_PER_STORED = 2.56  # bytes of WET text for a byte of its gzip
+_PLAIN = (".txt", ".csv", ".tsv", ".jsonl", ".json", ".wet")  # a byte for a byte
 _KEPT_SHARE = 0.75  # of the text: what paragraph deduplication keeps of pages
 _BYTES_PER_DOC, _BYTES_PER_PARAGRAPH = 3000, 43
 _BASE_MB = 170  # of a process with the libraries that a build needs
@@ -96,10 +98,10 @@ def run(build: Build) -> Answer:
     added = ("parts", "core_hours", "read_gb", "written_gb")
     sums = {name: sum(getattr(row, name) for row in rows) for name in added}
     total = Cost("together", **sums, memory_mb=max(row.memory_mb for row in rows))
-    stored = planned_bytes(build.plan)
+    stored, num_files = planned_bytes(build.plan), sum(map(len, build.plan.parts))
     lines = [
-        f"{build.cfg.lang}: {sum(map(len, build.plan.parts)):,} files, {stored / 1e9:,.0f} GB as stored, about "
-        f"{stored * _TEXT_PER_STORED / 1e9:,.0f} GB of text; "
+        f"{build.cfg.lang}: {num_files:,} file{'' if num_files == 1 else 's'}, {_size(stored)} as stored, about "
+        f"{_size(_text_bytes(build.plan))} of text; "
         + (
             "of Common Crawl the index was read, and no record"
             if build.cfg.reads_index
@@ -115,9 +117,19 @@ def run(build: Build) -> Answer:
     return Answer("\n".join(lines), {"phases": [asdict(row) for row in rows], "together": asdict(total)})
 
 
+def _text_bytes(plan: Plan) -> float:
+    """Return about how much text the shards have."""
+    shards = [shard for part in plan.parts for shard in part]
+    return sum(stored_bytes(x) * (1 if x.location.endswith(_PLAIN) else _TEXT_PER_STORED) for x in shards)
+
+
+def _size(num_bytes: float) -> str:
+    return f"{num_bytes / 1e9:,.0f} GB" if num_bytes >= 1e9 else readable_size(num_bytes)
+
+
 def costs(build: Build) -> Iterator[Cost]:
     """Yield the cost of every phase of a build with its plan."""
-    text_bytes = planned_bytes(build.plan) * _TEXT_PER_STORED
+    text_bytes = _text_bytes(build.plan)
     if not build.is_crawl:
         yield from _of_phases([build], text_bytes, _with_boilerplate_stage(build, RATES["read"]))
         return
@@ -174,7 +186,7 @@ def _cost(name: str, rate: Rate, parts: int, text_bytes: float, memory_mb: float
 
 def _reading_mb(plan: Plan) -> float:
     """Return the memory of reading a part: models, buffers, and the keys of its paragraphs."""
-    keys = planned_bytes(plan) * _TEXT_PER_STORED / len(plan.parts) / _BYTES_PER_PARAGRAPH
+    keys = _text_bytes(plan) / len(plan.parts) / _BYTES_PER_PARAGRAPH
     return _ROUTING_MB + (8 * keys + _SORTING_BYTES * min(keys, _SORTED_KEYS)) / _MB
 
 

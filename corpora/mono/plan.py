@@ -73,7 +73,7 @@ def make_plan(build: Build) -> Plan:
 
 
 def _num_near(shards: list[Shard], build: Build) -> int:
-    num_docs = sum(map(_stored_bytes, shards)) * _EXPANSION / _BYTES_PER_DOCUMENT
+    num_docs = sum(map(stored_bytes, shards)) * _EXPANSION / _BYTES_PER_DOCUMENT
     num_docs += sum(pq.read_metadata(path).num_rows for path in build.earlier)
     return max(1, math.ceil(num_docs * BYTES_PER_HASH / (build.cfg.memory_mb * _MB / 2)))
 
@@ -92,7 +92,8 @@ def _is_local(shard: Shard) -> bool:
     return not shard.remote and Path(shard.location).is_file()
 
 
-def _stored_bytes(shard: Shard) -> int:
+def stored_bytes(shard: Shard) -> int:
+    """Return the stored size of a shard; a usual one where it is not known."""
     return _TYPICAL_SHARD_MB * _MB if shard.num_bytes is None else shard.num_bytes
 
 
@@ -117,12 +118,12 @@ def _into_parts(scopes: list[list[Shard]], build: Build) -> tuple[list[list[Shar
     for shards in scopes:
         first, size = len(parts), 0.0
         for shard in shards:
-            if len(parts) == first or size + _stored_bytes(shard) > build.cfg.part_mb * _MB:
+            if len(parts) == first or size + stored_bytes(shard) > build.cfg.part_mb * _MB:
                 parts.append([])
                 size = 0
             parts[-1].append(shard)
-            size += _stored_bytes(shard)
-        keys_mb = sum(map(_stored_bytes, shards)) * _EXPANSION / _BYTES_PER_PARAGRAPH * _KEY_BYTES / _MB
+            size += stored_bytes(shard)
+        keys_mb = sum(map(stored_bytes, shards)) * _EXPANSION / _BYTES_PER_PARAGRAPH * _KEY_BYTES / _MB
         ranges = max(1, math.ceil(keys_mb / (build.cfg.memory_mb / 4)))
         grouped.append(Scope(first, len(parts) - first, num_ranges, ranges))
         num_ranges += ranges
@@ -131,7 +132,7 @@ def _into_parts(scopes: list[list[Shard]], build: Build) -> tuple[list[list[Shar
 
 def planned_bytes(plan: Plan) -> int:
     """Return the stored size of all shards; a usual one for files of Common Crawl that are not here."""
-    return sum(_stored_bytes(shard) for part in plan.parts for shard in part)
+    return sum(stored_bytes(shard) for part in plan.parts for shard in part)
 
 
 def routed_plan(plan: Plan, build: Build, text: float) -> Plan:
@@ -219,7 +220,7 @@ def announce(plan: Plan, build: Build) -> None:
     remote = [shard for part in plan.parts for shard in part if shard.remote]
     missing = [shard for shard in remote if not context.download(shard).path.is_file()]
     if remote:
-        known = sum(_stored_bytes(shard) for shard in missing)
+        known = sum(stored_bytes(shard) for shard in missing)
         about = "about " if any(shard.num_bytes is None for shard in missing) else ""
         lines.append(
             f"  to download: {len(missing)} of {len(remote)} files, {about}{readable_size(known)}, "

@@ -16,7 +16,7 @@ from xling.core.output.manifest import publish
 from xling.core.output.parts import read_json, write_json
 from xling.corpora.card import publication
 from xling.corpora.card.counters import Counters
-from xling.corpora.card.ledgers import merged_counters, merged_ledger
+from xling.corpora.card.ledgers import chars_of_stages, merged_counters, merged_ledger
 from xling.corpora.card.publication import STATS
 from xling.corpora.common.json_rows import ARRAY_NOTE, COMMA_NOTE, JOINED_NOTE, TWICE_NOTE
 from xling.corpora.common.packed_xml import OUTSIDE_NOTE
@@ -103,7 +103,7 @@ def summary(out: Path) -> Answer:
         "before_dedup=repair,detokenise,blocklist,length,lines",
         STREAMING,
     )
-    seen, chars = stats["ledger"]["seen"], stats["ledger"]["seen_chars"]
+    seen, chars = stats["ledger"]["seen"], chars_of_stages(stats)
     read = {"documents": seen["read"], "characters": chars["read"]}
     kept = {"documents": seen["corpus"], "characters": chars["corpus"]}
     return Answer(text, {"lang": stats["lang"], "out": str(out), "read": read, "kept": kept})

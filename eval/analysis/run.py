@@ -18,6 +18,7 @@ from xling.core.settings.values import Lang, LangOrPair
 from xling.eval import systems
 from xling.eval.analysis import measures
 from xling.eval.kinds import nearest_neighbours
+from xling.eval.report.stage import glossary
 from xling.eval.report.why import COLUMNS, MEASURES_BY_LAYER, MEASURES_OF_TWO, TABLES_FILE, Row, figures, mean
 from xling.eval.rows.protocols import files_at
 from xling.eval.rows.suite import Example, Suite, data_folder, languages_at, load, suites
@@ -382,7 +383,8 @@ def _language_table(rows: Sequence[Row], surface: Mapping[str, tuple[float, floa
 def _files(rows: Sequence[Row], tables: Sequence[Table]) -> dict[str, str]:
     title = "Why does it transfer?"
     pictures = figure.arrange_figures(figures(rows))
-    body = [f"<main><h1>{title}</h1>", pictures, *map(tabular.html_table, tables), "</main>"]
+    body = [pictures, *map(tabular.html_table, tables)]
+    body = [f"<h1>{title}</h1>", glossary("\n".join(body)), *body]
     told = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
     return {
         "analysis.html": page.html_document(title, "\n".join(body)),

@@ -131,7 +131,17 @@ def intervals(scores: Sequence[Score]) -> Section:
             if name == (all_suites[s.suite].shape.with_intervals if s.suite in all_suites else "translation")
         ]  # fmt: skip
         rows = tuple(
-            (s.system, s.suite, s.lang, s.metric, s.value, s.low, s.high, s.n, s.seed)
+            (
+                s.system,
+                s.suite,
+                s.lang,
+                s.metric,
+                s.value,
+                s.low,
+                s.high,
+                s.n,
+                s.seed if s.seed >= 0 else None,
+            )
             for s in sorted(interval_scores, key=lambda s: (s.suite, s.metric, s.lang))
         )
         if rows:

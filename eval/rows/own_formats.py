@@ -95,7 +95,9 @@ def read_table(paths: Sequence[Path], reading: Reading, langs: Sequence[str] = (
         del numbered[0]
     filled = [(number, line) for number, line in numbered if line.strip()]
     if not filled:
-        raise UserError(f"{path} has no rows", fix="give a file with labelled rows")
+        raise UserError(
+            f"{path} has no rows", fix="give a file with rows, laid out as docs/guides/own_test_set.md says"
+        )
     if len(langs) == 2 and is_wmt_test_set(line for _, line in filled[:3]):
         return read_markup(path, langs)
     refuse_other_format(path, filled[0][1])

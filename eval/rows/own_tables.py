@@ -55,7 +55,10 @@ def delimited_rows(
     place, has_header = _places(path, cells, reading, langs)
     body = cells[1:] if has_header else cells
     if not body:
-        raise UserError(f"{path} has no rows below its header", fix="give a file with labelled rows")
+        raise UserError(
+            f"{path} has no rows below its header",
+            fix="give a file with rows, laid out as docs/guides/own_test_set.md says",
+        )
     rows = [
         OwnRow((number,), {c: row[i].strip() if c == LABEL else row[i] for c, i in place.items()})
         for number, row in body

@@ -90,7 +90,8 @@ def run(cfg: PredictConfig) -> Answer | JsonLines:
         raise UserError(f"columns.{unknown_columns[0]}", ", ".join(f"columns.{c}" for c in labeller.columns))
     header = {"auto": None, "true": True, "false": False}[cfg.header]
     table = own_formats.read_table([cfg.file], Reading(labeller.columns, cfg.columns, header))
-    tell(f"{cfg.file}: {len(table.rows)} rows; {table.facts}")
+    read_as = f"{languages.get(cfg.lang).name} (lang={cfg.lang})"
+    tell(f"{cfg.file}: {len(table.rows)} rows, read as {read_as}; {table.facts}")
     cells = [_with_words(row.cells) for row in table.rows]
     if "token" in labeller.columns:
         sentences = without_marks([row["token"] for row in cells], cfg.file)
@@ -106,7 +107,8 @@ def run(cfg: PredictConfig) -> Answer | JsonLines:
         cells_of = [
             (v if isinstance(v, str | int) else " ".join(v) for v in each.values()) for each in records
         ]
-        text = to_csv(Table("answers", "", names, tuple(map(tuple, cells_of))))
+        # By the mark Excel knows UTF-8; without it letters beyond ASCII are shown as others.
+        text = "\ufeff" + to_csv(Table("answers", "", names, tuple(map(tuple, cells_of))))
     write_atomic(cfg.out, text)
     return Answer(f"{len(records)} rows: {cfg.out}", {"rows": len(records), "file": str(cfg.out)})
 

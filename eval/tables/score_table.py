@@ -170,6 +170,8 @@ def _summary_lines(
         ("average", average, lambda c: langs_of[c]),
         ("transfer gap", transfer_gap, lambda c: langs_of[c]),
     ]
+    if all(without_source(c, langs_of[c]) == langs_of[c] for c in columns):
+        del averages[0]  # it would repeat the next line
     for kind, group_of in groups.items():
         for group in sorted({group_of[x] for x in all_langs if x in group_of}):
             members = {x for x in all_langs if group_of.get(x) == group}

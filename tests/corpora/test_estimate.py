@@ -81,3 +81,13 @@ def test_a_dry_run_is_never_queued(tmp_path: Path, capsys: pytest.CaptureFixture
     assert cli.main(["corpus", "mono", *words, "cluster=slurm", "slurm.mem_gb=3"]) == 0
     assert "core-hours" in capsys.readouterr().out
     assert not (tmp_path / "sw").exists()
+
+
+def test_small_and_plain_files_are_sized_as_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.txt").write_text("Habari za leo.\n" * 400)
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"Habari\n", mtime=0))
+    words = [f"source=text:{tmp_path}/*.txt*", f"out={tmp_path}/x", "--dry-run"]
+    assert cli.main(["corpus", "mono", "lang=sw", *words]) == 0
+    assert capsys.readouterr().out.startswith("sw: 2 files, 6.0 kB as stored, about 6.1 kB of text; ")

@@ -23,9 +23,9 @@ from xling.corpora.mono.plan import (
     BYTES_PER_HASH,
     Shard,
     _num_near,
-    _stored_bytes,
     is_current,
     make_plan,
+    stored_bytes,
 )
 
 
@@ -121,7 +121,7 @@ def test_a_finished_corpus_is_kept_and_replaced_only_when_asked(
 
 def test_the_hashes_of_a_range_fit_into_half_of_the_memory(cfg: MonoConfig) -> None:
     shards = [Shard(f"{i}", "", "text:x", 3 << 30) for i in range(4)]
-    hashes = sum(map(_stored_bytes, shards)) * _EXPANSION / _BYTES_PER_DOCUMENT * BYTES_PER_HASH
+    hashes = sum(map(stored_bytes, shards)) * _EXPANSION / _BYTES_PER_DOCUMENT * BYTES_PER_HASH
     for memory_mb in (64, 512):
         half = memory_mb * 2**20 / 2
         num = _num_near(shards, resolve(dataclasses.replace(cfg, memory_mb=memory_mb)))

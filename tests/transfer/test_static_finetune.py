@@ -15,6 +15,7 @@ from static_helpers import by_hand, classified, tagged, texts
 
 import xling
 from xling.cli import main
+from xling.core import progress
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.eval.scores import predictions
@@ -45,16 +46,43 @@ def write_tags(path: Path, lang: str, num_rows: int, seed: int) -> list[tuple[st
     return [row.fields["tokens"] for row in rows]
 
 
-def answers_in(run: Path) -> list[Any]:
-    (file,) = predictions.files(run)
-    return [json.loads(each) for each in pl.read_parquet(file)["prediction"]]
-
-
 KINDS: dict[str, Any] = {
     "classes": (write_classes, "tsv"),
     "pairs": (write_pairs, "tsv"),
     "tags": (write_tags, "conll"),
 }
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("tags", "fit a tagger: 144 of 144 sentences"),
+        ("pairs", "fit a classifier of pairs: 144 of 144 pairs"),
+    ],
+)
+def test_training_says_how_far_it_is(
+    kind: str,
+    said: str,
+    ckpt: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write, ending = KINDS[kind]
+    write(Path(f"en.train.{ending}"), "xz", 80, 1)
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
+    assert (
+        main(["finetune", f"{kind}=en.train.{ending}", f"checkpoint={ckpt}", "out=tuned", "fit.epochs=2"])
+        == 0
+    )
+    shown = [line for line in capsys.readouterr().err.splitlines() if line.startswith("fit ")]
+    assert len(shown) > 2 and shown[-1].startswith(said), shown
+
+
+def answers_in(run: Path) -> list[Any]:
+    (file,) = predictions.files(run)
+    return [json.loads(each) for each in pl.read_parquet(file)["prediction"]]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,6 +5,7 @@
 
 import csv
 import re
+import unicodedata
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -43,8 +44,9 @@ _PLAIN_WORDS = frozenset(
 def named(text: str) -> Language | None:
     """Return the language that the whole of ``text`` names: ``sw``, ``sw-KE``, ``Swahili`` or ``Kiswahili``."""
     key = " ".join(text.lower().split())
-    if name := _names().get(key) or _names().get(_BRACKETS.sub("", key)):
-        return name
+    for spelling in (key, _BRACKETS.sub("", key)):
+        if name := _names().get(spelling) or _names().get(_without_marks(spelling)):
+            return name
     parts = key.replace("_", "-").split("-")
     tries = [key]
     if len(parts) > 1 and _REGION.fullmatch(parts[-1]) and parts[-1] not in _NO_REGIONS:
@@ -83,11 +85,20 @@ def is_plain(text: str) -> bool:
 
 @cache
 def _names() -> Mapping[str, Language]:
-    """Return lower-cased name -> language; an English name goes before a native one."""
+    """Return lower-cased name -> language, also without accents; an English name goes before a native one."""
     lines = (files("xling.core") / "autonyms.tsv").read_text(encoding="utf-8").splitlines()
     names = {row["name"].lower(): languages.get(row["code"]) for row in csv.DictReader(lines, delimiter="\t")}
     for lang in languages.LANGUAGES.values():
         for name in (lang.name.lower(), _BRACKETS.sub("", lang.name.lower())):
             if name not in names or lang.code == lang.base:
                 names[name] = lang
-    return names
+    plain: dict[str, set[Language]] = {}
+    for name, lang in names.items():
+        plain.setdefault(_without_marks(name), set()).add(lang)
+    return {name: next(iter(langs)) for name, langs in plain.items() if len(langs) == 1} | names
+
+
+def _without_marks(name: str) -> str:
+    """Return a name without accents and with a plain apostrophe: ``Yorùbá`` as ``Yoruba``, however it is composed."""
+    letters = (c for c in unicodedata.normalize("NFD", name) if not "\u0300" <= c <= "\u036f")
+    return unicodedata.normalize("NFC", re.sub("[’ʻʼ‘`]", "'", "".join(letters)))

@@ -14,6 +14,7 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest, source_version
 from xling.core.output.command_result import Answer
+from xling.eval.report.stage import glossary
 from xling.language import survey, verdicts
 from xling.language.plan import MINED, SWITCHED
 from xling.language.results import OWN_LABELS, Result, results_of
@@ -148,10 +149,10 @@ def _page(folder: Path, name: str, sentences: Sequence[str], tables: Sequence[Ta
         for place, text in pages
         if (folder / place).is_file()
     )
-    body = (
-        f"<h1>{html.escape(name)}: what was made</h1>\n<ul>{items}</ul>\n<p>More pages:</p><ul>{links}</ul>\n"
-        + "\n".join(html_table(table) for table in tables)
+    body = f"<ul>{items}</ul>\n<p>More pages:</p><ul>{links}</ul>\n" + "\n".join(
+        html_table(table) for table in tables
     )
+    body = f"<h1>{html.escape(name)}: what was made</h1>\n{glossary(body)}\n{body}"
     return page.html_document(f"{name}: what was made", body)
 
 

@@ -149,8 +149,9 @@ def histogram(
     for number in range(low, high + 1, bins_per_decade):
         x = 10 + (number - low) * bin_width
         elements.append(_svg_line(x, x, bottom_y, bottom_y + 5, "axis"))
-        # A label in the middle of the last mark would be cut off at the edge.
-        end_x, anchor = (CHART_WIDTH, "end") if number == high else (x, "middle")
+        # A label in the middle of the first or last mark would be cut off at the edge.
+        at_edge = {low: (0.0, "start"), high: (float(CHART_WIDTH), "end")}
+        end_x, anchor = at_edge.get(number, (x, "middle"))
         label = short_number(10 ** (number / bins_per_decade))
         elements.append(_svg_text(end_x, bottom_y + _TEXT_ROW, label, anchor, "quiet"))
     elements.append(_svg_text(CHART_WIDTH / 2, bottom_y + 2 * _TEXT_ROW, unit, "middle", "quiet"))

@@ -16,6 +16,8 @@ from xling.pages import charts
 
 FIGURE_WIDTH_IN, ROW_HEIGHT_IN = 3.4, 0.21
 MAX_LINES = 8
+MIN_UNMARKED = 6
+"""Points of a line from which on only some have a marker; one of few points is seen by its markers."""
 MAX_NUMBERED_CELLS = 1500
 """A larger matrix is shown without its numbers."""
 ALL_LANGUAGES = "all"
@@ -117,11 +119,14 @@ def line_charts(
                     colour, width = "#000000", 2.0
                 axes.plot(
                     x, y, label=name, color=colour, linestyle=_DASHES[index], linewidth=width,
-                    marker=MARKERS[index], markersize=3.5, markevery=(0.02 * index, 0.18),
+                    marker=MARKERS[index], markersize=3.5,
+                    markevery=1 if len(x) < MIN_UNMARKED else (0.02 * index, 0.18),
                 )  # fmt: skip
             if len(line_groups) > 1:
                 margin = 0.05 * ((max(y_values) - min(y_values)) or 1.0)
                 axes.set_ylim(min(y_values) - margin, max(y_values) + margin)
+            if all(float(x).is_integer() for name in line_group for x, _ in series[name]):
+                axes.xaxis.get_major_locator().set_params(integer=True)
             axes.set_xlabel(x_label)
             axes.set_ylabel(y_label)
             axes.grid()

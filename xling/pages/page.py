@@ -2,6 +2,8 @@
 
 import html
 import json
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
@@ -15,6 +17,9 @@ _TABLES_SCRIPT = (files("xling.pages") / "tables.js").read_text(encoding="utf-8"
 
 def html_document(title: str, body: str, narrow: bool = False) -> str:
     """Return a complete HTML document around ``body``, including styles; a ``narrow`` one is for reading text."""
+    if "<main>" not in body:
+        body = f"<main>\n{body}\n</main>"
+    body = _with_levels(_with_distinct_names(body))
     # A page with a script of its own gets no second one.
     before, end, after = body.rpartition("</script>")
     body = (
@@ -30,6 +35,31 @@ def html_document(title: str, body: str, narrow: bool = False) -> str:
         "</body></html>\n"
     )
     return show_controls(text)
+
+
+def _with_distinct_names(body: str) -> str:
+    """Number the boxes of one name, so that they are told apart where they are listed."""
+    num_of: Counter[str] = Counter()
+
+    def distinct(box: re.Match[str]) -> str:
+        num_of[box[2]] += 1
+        return f'{box[1]}{box[2]}{f" {num_of[box[2]]}" if num_of[box[2]] > 1 else ""}"'
+
+    return re.sub(r'(role="region" tabindex="0" aria-label=")([^"]*)"', distinct, body)
+
+
+def _with_levels(body: str) -> str:
+    """Raise headings so that none is more than one level below the one that it belongs to."""
+    above: list[int] = []
+
+    def raised(tag: re.Match[str]) -> str:
+        if not tag[1]:
+            while above and above[-1] >= int(tag[2]):
+                above.pop()
+            above.append(int(tag[2]))
+        return f"<{tag[1]}h{len(above)}"
+
+    return re.sub(r"<(/?)h([1-6])\b", raised, body)
 
 
 def page_script(langs: Mapping[str, Sequence[str]]) -> str:

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from xling.array_types import Bool, Float32
+from xling.core.progress import Progress
 from xling.core.sampling import rng
 from xling.static.matching import match_all
 from xling.static.vectors import StaticEncoder, unit_length
@@ -272,10 +273,13 @@ def fit_network(
     targets = torch.tensor([labels.index(name) for name in classes])
     net = hidden_network(features.shape[1], len(labels))
     schedule = WarmupAdamW(net, 1e-3, 0.05, epochs * -(-len(targets) // 64))
-    for epoch in range(epochs):
-        order = torch.from_numpy(rng("static pairs", seed, epoch).permutation(len(targets)))
-        for batch in order.split(64):
-            schedule.step(F.cross_entropy(net(scaled_features[batch]), targets[batch], label_smoothing=0.1))
+    with Progress("fit a classifier of pairs", epochs * len(targets), "pairs") as progress:
+        for epoch in range(epochs):
+            order = torch.from_numpy(rng("static pairs", seed, epoch).permutation(len(targets)))
+            for batch in order.split(64):
+                loss = F.cross_entropy(net(scaled_features[batch]), targets[batch], label_smoothing=0.1)
+                schedule.step(loss)
+                progress.update(len(batch))
     return Classifier(tuple(labels), mean, scale, net.requires_grad_(False))
 
 

@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from xling.array_types import Bool, Float, Float32, Int64
+from xling.core.progress import Progress
 from xling.core.sampling import rng
 from xling.static.heads import NeighbourClassifier, WarmupAdamW
 from xling.static.tag_lexicon import TagLexicon
@@ -231,18 +232,21 @@ def train_tagger(
     prepared = _PreparedSentences(encoder, [words for words, _ in rows], lexicon_features, word_frequencies)
     shares = (UNCASED_SHARE, ALIGNED_PER_NAME_TEXT) if is_iob2 else (0.0, ALIGNED_PER_TEXT)
     optimizer = None
-    for epoch in range(epochs):
-        prepared.hide_case(rng("static case", seed, epoch).random(len(rows)) < shares[0])
-        order = rng("static more", seed, epoch).permutation(len(aligned_texts))
-        drawn_texts = len(sentences) + order[: int(shares[1] * len(sentences))]
-        sentence_indices = [*range(len(sentences)), *drawn_texts.tolist()]
-        batches = [
-            [sentence_indices[i] for i in batch]
-            for batch in _make_batches([len(rows[i][0]) for i in sentence_indices])
-        ]
-        optimizer = optimizer or WarmupAdamW(net, 2e-3, 0.01, epochs * (len(batches) + 1))
-        for batch_index in rng("static tags", seed, epoch).permutation(len(batches)):
-            _update(net, optimizer, prepared, batches[batch_index], rows, index_of_label)
+    num_drawn = min(len(aligned_texts), int(shares[1] * len(sentences)))
+    with Progress("fit a tagger", epochs * (len(sentences) + num_drawn), "sentences") as progress:
+        for epoch in range(epochs):
+            prepared.hide_case(rng("static case", seed, epoch).random(len(rows)) < shares[0])
+            order = rng("static more", seed, epoch).permutation(len(aligned_texts))
+            drawn_texts = len(sentences) + order[:num_drawn]
+            sentence_indices = [*range(len(sentences)), *drawn_texts.tolist()]
+            batches = [
+                [sentence_indices[i] for i in batch]
+                for batch in _make_batches([len(rows[i][0]) for i in sentence_indices])
+            ]
+            optimizer = optimizer or WarmupAdamW(net, 2e-3, 0.01, epochs * (len(batches) + 1))
+            for batch_index in rng("static tags", seed, epoch).permutation(len(batches)):
+                _update(net, optimizer, prepared, batches[batch_index], rows, index_of_label)
+                progress.update(len(batches[batch_index]))
     return TrainedTagger(encoder, lexicon, net.requires_grad_(False), is_iob2)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from xling.corpora.card import data_card
+from xling.corpora.card import data_card, publication
 from xling.corpora.card.counters import Counters, log_bin
 from xling.pages import charts
 
@@ -157,6 +157,7 @@ def test_long_names_break_after_underscores_and_the_last_mark_is_inside_the_pict
     drawn = charts.histogram({30: 2}, {}, "characters")
     assert f'<text x="{charts.CHART_WIDTH}.0"' in drawn
     assert re.findall(r'text-anchor="(\w+)" class="quiet">10k<', drawn) == ["end"]
+    assert re.findall(r'x="0.0" y="[\d.]+" text-anchor="(\w+)" class="quiet">1k<', drawn) == ["start"]
 
 
 def test_a_source_captured_on_one_day_shows_one_date(stats: dict[str, Any]) -> None:
@@ -168,3 +169,24 @@ def test_a_source_captured_on_one_day_shows_one_date(stats: dict[str, Any]) -> N
         uri = stats["sources"][0]["uri"]
         stats["counters"]["sources"][uri] |= {"first_date": first, "last_date": last}
         assert data_card.CardData(stats).source_rows()[0][1] == shown
+
+
+def test_another_spelling_of_the_same_text_is_no_loss(tmp_path: Path, stats: dict[str, Any]) -> None:
+    facts = data_card.CardData(stats)
+    decomposed = json.loads(json.dumps(stats))
+    for stage in ("read", "repair"):  # letters and marks apart, which repair joins
+        decomposed["ledger"]["seen_chars"][stage] += 9000
+    other = data_card.CardData(decomposed)
+    assert other.steps() == facts.steps()
+    assert other.summary_tiles() == facts.summary_tiles()
+    assert other.summary() == facts.summary()
+    assert publication.summary(tmp_path, decomposed, "yo", ["characters"], [], "", {}) == publication.summary(
+        tmp_path, stats, "yo", ["characters"], [], "", {}
+    )
+
+
+def test_without_losses_no_chapter_is_empty(tmp_path: Path, stats: dict[str, Any]) -> None:
+    stats["ledger"] |= {"dropped": {}, "dropped_chars": {}, "samples": {}}
+    data_card.write(tmp_path, stats)
+    for name in (data_card.MARKDOWN_FILE, data_card.HTML_FILE):
+        assert "samples of every reason" not in (tmp_path / name).read_text(encoding="utf-8")

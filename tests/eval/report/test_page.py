@@ -21,6 +21,8 @@ from xling.eval.run import evaluation
 from xling.eval.run.settings import EvalConfig
 from xling.eval.scores import score_file
 from xling.eval.scores.score_file import Score
+from xling.pages import figure, tabular
+from xling.pages.page import html_document
 
 LANGS = ("en", "de", "sw")
 SYSTEMS = {"one": [12, 3, 3], "two": [12, 12, 12], "three": [12, 3, 4]}
@@ -213,3 +215,22 @@ def test_pictures_have_the_colours_of_the_page() -> None:
     (picture,) = sections.figure.line_charts({"all": [(0, 1), (1, 2)], "en": [(0, 2), (1, 3)]}, "a", "b")
     assert "var(--ink)" in picture and "var(--line)" in picture
     assert not re.search("#000000|#ffffff|#d5dae0|#5b6470", picture)
+
+
+def test_a_line_of_one_point_is_seen_and_whole_numbers_have_no_fractions() -> None:
+    (one,) = figure.line_charts({"sw": [(60.0, 7.3)]}, "loss", "nats")
+    assert "<use" in one.partition('id="')[2]
+    (layers,) = figure.line_charts({"sw": [(0.0, 1.0), (1.0, 2.0), (2.0, 1.5)]}, "layers", "percent", "layer")
+    axis = re.findall(r">(\d(?:\.\d)?)</text>", layers)
+    assert axis[:3] == ["0", "1", "2"]
+
+
+def test_headings_skip_no_level_and_boxes_of_one_name_are_told_apart() -> None:
+    made = html_document("t", "<h1>a</h1><h3>b</h3><h3>c</h3><h2>d</h2><h3>e</h3>" + 2 * tabular.html_table(
+        tabular.Table("t", "", (("x", ""),), (("1",),)), heading=False
+    ))  # fmt: skip
+    assert re.findall(r"<h\d>.</h\d>", made) == [
+        "<h1>a</h1>", "<h2>b</h2>", "<h2>c</h2>", "<h2>d</h2>", "<h3>e</h3>",
+    ]  # fmt: skip
+    assert re.findall(r'aria-label="(.*?)"', made) == ["Table", "Table 2"]
+    assert made.count("<main>") == made.count("</main>") == 1

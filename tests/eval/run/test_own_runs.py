@@ -150,7 +150,9 @@ def test_a_model_of_own_files_is_scored_and_labels_texts(
     )
     (tmp_path / "texts.txt").write_text("a goal\n\na vote\n")
     assert cli.main(["predict", str(tuned), str(tmp_path / "texts.txt"), "lang=sw"]) == 0
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    said = capsys.readouterr()
+    assert "texts.txt: 2 rows, read as Swahili (lang=sw); a text a line" in said.err
+    rows = [json.loads(line) for line in said.out.splitlines()]
     assert [(row["line"], row["text"]) for row in rows] == [(1, "a goal"), (3, "a vote")]
     assert {row["label"] for row in rows} <= {"1", "2"}
     opened = xling.load(tuned)
@@ -162,7 +164,7 @@ def test_a_model_of_own_files_is_scored_and_labels_texts(
     words = ["predict", str(tuned), str(tmp_path / "texts.txt"), "lang=sw"]
     assert cli.main([*words, f"out={tmp_path / 'a.csv'}"]) == 0
     labels = opened.predict(["=1+1 goal", 'a "vote", now'], lang="sw")
-    assert [*csv.reader((tmp_path / "a.csv").read_text("utf-8").splitlines())] == [
+    assert [*csv.reader((tmp_path / "a.csv").read_text("utf-8-sig").splitlines())] == [
         ["line", "text", "label"], ["1", "'=1+1 goal", labels[0]], ["2", 'a "vote", now', labels[1]],
     ]  # fmt: skip
     capsys.readouterr()
@@ -228,6 +230,7 @@ def test_tags_and_pairs_have_answers_in_the_form_of_their_rows(
     ]
     out = tmp_path / "answers.csv"
     assert cli.main(["predict", str(tagger.path), str(tmp_path / "wikiann.txt"), f"out={out}"]) == 0
+    assert out.read_bytes().startswith(b"\xef\xbb\xbf")  # Excel knows UTF-8 by it
     assert [row[1] for row in csv.reader(out.read_text("utf-8").splitlines())] == [
         "tokens",
         "Amina lives",

@@ -257,6 +257,13 @@ def test_another_treebank_of_the_source_is_no_transfer_and_other_languages_stand
     assert {x.name: x.cells[0].value for x in free.lines}["average without source"] == 5.0
 
 
+def test_an_average_without_a_source_that_is_not_there_is_given_once() -> None:
+    found = score_table.language_table(
+        [Score("tatoeba", lang, "accuracy", v, 10, 1) for lang, v in (("de", 70.0), ("sw", 50.0))]
+    )
+    assert [(line.name, line.cells[0].value) for line in found.lines][2:] == [("average", 60.0)]
+
+
 def test_the_findings_count_no_treebank_of_the_source() -> None:
     rows = [Score("toy_ner", x, "span_f1", 50.0, 10, 1) for x in ("en", "en_ewt", "de", "sw")]
     (said,) = stage.summary(rows)
