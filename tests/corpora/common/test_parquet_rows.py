@@ -148,3 +148,22 @@ def test_the_most_bytes_that_rows_take(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="damaged head"):
             parquet_pages.most_bytes(file, (place[0] + 2, *place[1:]), 1)
     assert found == [3, 4, 6, 8]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        {1: (thrift.I32, 0), 2: (thrift.LIST, (thrift.I32, [1])), 3: (thrift.I32, 1)},
+        {1: (thrift.BINARY, b"x"), 2: (thrift.I32, 1), 3: (thrift.I32, 1)},
+        {1: (thrift.I32, 0), 2: (thrift.I32, 1), 3: (thrift.I32, 1), 5: (thrift.I32, 4)},
+        {1: (thrift.I32, 0), 2: (thrift.I32, 1), 3: (thrift.TRUE, None)},
+    ],
+)
+def test_a_field_of_another_type_in_the_head_of_a_page_is_damage(tmp_path: Path, head: thrift.Struct) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": [f"{i:>40}" for i in range(9)]}), path, row_group_size=3, use_dictionary=False)
+    place = pq.read_metadata(path).row_group(1).column(0).data_page_offset
+    data, new = path.read_bytes(), thrift.written(head)
+    path.write_bytes(data[:place] + new + data[place + len(new) :])
+    rows = list(read_rows(path, list))
+    assert [row["text"].strip() if row else None for row in rows] == [*"012", None, None, None, *"678"]
