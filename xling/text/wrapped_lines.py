@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from xling.text.long_texts import CLOSING, SENTENCE_ENDS, is_ended
 from xling.text.words.units import unspaced_share
@@ -20,6 +20,8 @@ _HYPHENS = "-\u2010\u00ad\u00ac"  # the last two are never part of a word
 _DIVIDED = re.compile(rf"([^\W\d_]+)[{_HYPHENS}]\n(?!(?:und|oder|and) )([^\W\d_]+)")
 _COMPOUND = re.compile(r"[^\W\d_]+[-\u2010][^\W\d_]+")
 _MIN_DIVIDED, _MIN_SHARE_DIVIDED = 3, 0.04
+_PAGE = re.compile(r"(?:[^\W\d_]{1,8}\.? |[-\u2013\u2014\[(|~* ]*)(\d{1,4})[-\u2013\u2014\])|~* ]*")
+_MAX_PAGES_WITHOUT = 3  # in a row: pictures, and first pages of chapters
 _AND = ("und ", "oder ", "and ")  # behind a part of a compound that goes on later: ``Haupt- und Nebensatz``
 # A verse ends with one of these more often than a line that is full.
 _PAUSES = (*SENTENCE_ENDS, *",;:،؛，、；：|")
@@ -67,6 +69,44 @@ def compounds_of_divided(lines: Sequence[str]) -> frozenset[str] | None:
     return frozenset(
         match[0].lower().replace("\u2010", "-") for line in texts for match in _COMPOUND.finditer(line)
     )
+
+
+def first_page(lines: Sequence[str]) -> int:
+    """Return the first of the page numbers that stand between the lines of a text, or -1.
+
+    They are alone on their lines, count up, and more than half of them stand inside of sentences.
+
+    Args:
+        lines: the first of a text whose lines have a fixed width.
+    """
+    texts = list(filter(None, map(str.strip, lines)))
+    pages = [(int(page[1]), place) for place, text in enumerate(texts) if (page := _PAGE.fullmatch(text))]
+    in_turn = {each for pair in itertools.pairwise(pages) if pair[1][0] == pair[0][0] + 1 for each in pair}
+    num_inside = sum(place > 0 and not is_ended(texts[place - 1]) for _, place in in_turn)
+    return min(in_turn)[0] if num_inside > len(in_turn) / 2 else -1
+
+
+def without_pages(lines: Iterable[str], first: int, tell: Callable[[], object]) -> Iterator[str]:
+    """Yield lines without the page numbers from ``first`` on, and without empty lines around those inside of a sentence.
+
+    Args:
+        tell: called for each number that is left out.
+    """
+    is_empty = is_page = False
+    last, expected = "", first
+    for line in lines:
+        text = line.strip()
+        page = _PAGE.fullmatch(text)
+        if page and expected <= int(page[1]) <= expected + _MAX_PAGES_WITHOUT:
+            expected, is_page = int(page[1]) + 1, True
+            tell()
+        elif not text:
+            is_empty = True
+        else:
+            if is_empty and (not is_page or is_ended(last)):
+                yield ""
+            yield line
+            last, is_empty, is_page = text, False, False
 
 
 def join_wrapped(lines: Iterable[str], width: int, compounds: Collection[str] | None = None) -> Iterator[str]:
