@@ -192,7 +192,7 @@ def test_the_fix_fits_the_file(given: str, said: str) -> None:
         open_source(given, Context(lang="sw"))
 
 
-@pytest.mark.parametrize("form", ["{}", "- {} -", "[{}]", "Page {}"])
+@pytest.mark.parametrize("form", ["{}", "- {} -", "[{}]", "Page {}", "{}    THE HOUSE", "The House   {}", "{} | Nyumba"])
 @pytest.mark.parametrize("around", [("\n\n", "\n\f"), ("\n", "\n"), ("\n\n\n", "\n\n\n"), ("\n\f", "\n\n")])
 def test_numbers_of_pages_between_wrapped_lines_are_no_text(
     tmp_path: Path, form: str, around: tuple[str, str]

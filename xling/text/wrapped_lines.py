@@ -20,7 +20,10 @@ _HYPHENS = "-\u2010\u00ad\u00ac"  # the last two are never part of a word
 _DIVIDED = re.compile(rf"([^\W\d_]+)[{_HYPHENS}]\n(?!(?:und|oder|and) )([^\W\d_]+)")
 _COMPOUND = re.compile(r"[^\W\d_]+[-\u2010][^\W\d_]+")
 _MIN_DIVIDED, _MIN_SHARE_DIVIDED = 3, 0.04
-_PAGE = re.compile(r"(?:[^\W\d_]{1,8}\.? |[-\u2013\u2014\[(|~* ]*)(\d{1,4})[-\u2013\u2014\])|~* ]*")
+_PAGE = re.compile(
+    r"(?:[^\W\d_]{1,8}\.? |[-\u2013\u2014\[(|~* ]*)(\d{1,4})[-\u2013\u2014\])|~* ]*|"
+    r"(\d{1,4})(?:\s{2,}|\s+\|\s+)\S.{,60}|\S.{,60}(?:\s{2,}|\s+\|\s+)(\d{1,4})"  # with the head of the page
+)
 _MAX_PAGES_WITHOUT = 3  # in a row: pictures, and first pages of chapters
 _AND = ("und ", "oder ", "and ")  # behind a part of a compound that goes on later: ``Haupt- und Nebensatz``
 # A verse ends with one of these more often than a line that is full.
@@ -74,13 +77,13 @@ def compounds_of_divided(lines: Sequence[str]) -> frozenset[str] | None:
 def first_page(lines: Sequence[str]) -> int:
     """Return the first of the page numbers that stand between the lines of a text, or -1.
 
-    They are alone on their lines, count up, and more than half of them stand inside of sentences.
+    They are alone on their lines or beside the head of the page, count up, and more than half of them stand inside of sentences.
 
     Args:
         lines: the first of a text whose lines have a fixed width.
     """
     texts = list(filter(None, map(str.strip, lines)))
-    pages = [(int(page[1]), place) for place, text in enumerate(texts) if (page := _PAGE.fullmatch(text))]
+    pages = [(number, place) for place, text in enumerate(texts) if (number := _page(text)) >= 0]
     in_turn = {each for pair in itertools.pairwise(pages) if pair[1][0] == pair[0][0] + 1 for each in pair}
     num_inside = sum(place > 0 and not is_ended(texts[place - 1]) for _, place in in_turn)
     return min(in_turn)[0] if num_inside > len(in_turn) / 2 else -1
@@ -96,9 +99,9 @@ def without_pages(lines: Iterable[str], first: int, tell: Callable[[], object]) 
     last, expected = "", first
     for line in lines:
         text = line.strip()
-        page = _PAGE.fullmatch(text)
-        if page and expected <= int(page[1]) <= expected + _MAX_PAGES_WITHOUT:
-            expected, is_page = int(page[1]) + 1, True
+        page = _page(text)
+        if expected <= page <= expected + _MAX_PAGES_WITHOUT:
+            expected, is_page = page + 1, True
             tell()
         elif not text:
             is_empty = True
@@ -107,6 +110,12 @@ def without_pages(lines: Iterable[str], first: int, tell: Callable[[], object]) 
                 yield ""
             yield line
             last, is_empty, is_page = text, False, False
+
+
+def _page(line: str) -> int:
+    """Return the number of a page in the line that has it, alone or beside the head of the page; else -1."""
+    page = _PAGE.fullmatch(line)
+    return int(next(filter(None, page.groups()))) if page else -1
 
 
 def join_wrapped(lines: Iterable[str], width: int, compounds: Collection[str] | None = None) -> Iterator[str]:

@@ -26,6 +26,9 @@ _FRAME_BYTES = 64
 """Of a cell, beside its text: where it begins, and whether it is there."""
 
 
+_OTHERS = {b"ARROW1": "Arrow (Feather)", b"FEA1": "Feather", b"ORC": "ORC"}
+
+
 class DamagedCell:
     """Stands for the value of a cell that cannot be read."""
 
@@ -52,8 +55,12 @@ def read_rows(
 
     Raises:
         DAMAGE: one of these errors when the file cannot be opened.
-        UserError: several columns have a name that is wanted.
+        UserError: several columns have a name that is wanted, or the file is one of Arrow or ORC.
     """
+    with path.open("rb") as file:
+        head = file.read(max(map(len, _OTHERS)))
+    if other := next((name for begin, name in _OTHERS.items() if head.startswith(begin)), ""):
+        raise UserError(f"{path} is a file of {other}", "a Parquet file", "write it again with pyarrow or pandas")
     with pq.ParquetFile(path) as table:
         names, metadata = list(dict.fromkeys(pick(table.schema_arrow.names))), table.metadata
         if several := [name for name in names if table.schema_arrow.names.count(name) > 1]:
