@@ -264,7 +264,9 @@ def missed(data: Path, measured: Mapping[str, int]) -> dict[str, tuple[int, int,
             texts = [(lang, text) for text in joined(filter(None, corpus_reader.read_lines(path)), CHARS)]
             least = LangId().threshold
             sure = Counter(
-                answer for _, answer, score in answers(LangId(threshold=0.0, min_script_share=0.0), texts) if score >= least
+                answer
+                for _, answer, score in answers(LangId(threshold=0.0, min_script_share=0.0), texts)
+                if score >= least
             )
             right = sure.pop(lang, 0)
             if 2 * right < len(texts):

@@ -115,7 +115,13 @@ class Rates:
     def save(self, path: Path) -> None:
         """Write the counts; of each row only the numbers up to the last that is not 0."""
         rows = {lang: {b: _trimmed(counts) for b, counts in row.items()} for lang, row in self.rows.items()}
-        head = {"model": self.model, "chars": self.chars, "edges": EDGES, "missed": self.missed, "texts": self.texts}
+        head = {
+            "model": self.model,
+            "chars": self.chars,
+            "edges": EDGES,
+            "missed": self.missed,
+            "texts": self.texts,
+        }
         lines = ",\n".join(f"{json.dumps(lang)}: {json.dumps(row)}" for lang, row in rows.items())
         path.write_text(f'{json.dumps(head)[:-1]}, "found": {{\n{lines}\n}}}}\n', encoding="utf-8")
 

@@ -26,7 +26,14 @@ from xling.corpora.mono.settings import CC_INDEX, STAGE_NAME
 from xling.corpora.mono.trust import trust_of
 from xling.corpora.sources.cc_index import INDEX_NOTE, RECORDS_NOTE
 from xling.corpora.sources.jsonl import LISTED_NOTE
-from xling.corpora.sources.source import CUT_NOTE, DIVIDED_NOTE, LOST_CHARS_NOTE, PAGES_NOTE, ROWS_NOTE, WRAPPED_NOTE
+from xling.corpora.sources.source import (
+    CUT_NOTE,
+    DIVIDED_NOTE,
+    LOST_CHARS_NOTE,
+    PAGES_NOTE,
+    ROWS_NOTE,
+    WRAPPED_NOTE,
+)
 from xling.corpora.sources.text import LIST_NOTE, SHORT_NOTE, TABLE_NOTE, TIMES_NOTE
 from xling.corpora.stages import STREAMING, near_duplicates
 from xling.corpora.stages import paragraphs as dedup

@@ -24,7 +24,13 @@ from xling.text.document import LONE, READ, SURROGATE, Document, Ledger
 from xling.text.files.around_text import body_text
 from xling.text.files.globs import matching_files, path_and_field
 from xling.text.long_texts import cut_text, is_list_of_sentences
-from xling.text.wrapped_lines import compounds_of_divided, first_page, join_wrapped, without_pages, wrapped_width
+from xling.text.wrapped_lines import (
+    compounds_of_divided,
+    first_page,
+    join_wrapped,
+    without_pages,
+    wrapped_width,
+)
 
 STAGE = READ
 CUT_NOTE = "documents made by cutting long texts at paragraph or sentence ends"

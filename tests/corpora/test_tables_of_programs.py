@@ -197,11 +197,12 @@ def test_a_backslash_before_a_line_end_or_a_delimiter_is_in_the_cell(tmp_path, m
         "Habari ya asubuhi na karibu.", f"Leo ni{mark} siku njema.", "Mstari wa kwanza.\nMstari wa pili.\nWa tatu.",
         "Njia ni hii \\", "Mwisho ni huu hapa.",
     ] * 4  # fmt: skip
-    rows = [(str(n), text, f"maelezo {n}\nna zaidi" if n % 5 == 2 else "maelezo\\") for n, text in enumerate(stories)]
-    lines = [mark.join(re.sub(rf"([\\\n{mark}])", r"\\\1", cell) for cell in row) + "\n" for row in rows]
-    assert texts(tmp_path / "a", "".join(lines), "#2") == [
-        text.replace("\\", "\\\\") for text in stories
+    rows = [
+        (str(n), text, f"maelezo {n}\nna zaidi" if n % 5 == 2 else "maelezo\\")
+        for n, text in enumerate(stories)
     ]
+    lines = [mark.join(re.sub(rf"([\\\n{mark}])", r"\\\1", cell) for cell in row) + "\n" for row in rows]
+    assert texts(tmp_path / "a", "".join(lines), "#2") == [text.replace("\\", "\\\\") for text in stories]
     as_pairs, lost, _ = pairs(tmp_path / "a", "".join(lines), "#2+3")
     assert (len(as_pairs), lost) == (20, {})
     assert as_pairs[2] == (stories[2], "maelezo 2\nna zaidi")

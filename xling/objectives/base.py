@@ -211,7 +211,9 @@ class XlingTask(StockCommands, FairseqTask):  # type: ignore[misc]
         """Build the model, including the objectives' own modules."""
         model = super().build_model(cfg, from_checkpoint)
         self.attach(model)
-        if from_checkpoint and self.cfg.source_lang:  # to translate, a checkpoint of any other objective is as good
+        if (
+            from_checkpoint and self.cfg.source_lang
+        ):  # to translate, a checkpoint of any other objective is as good
             model.extras.clear()
             model._register_load_state_dict_pre_hook(_leave_out_extras)
         return model

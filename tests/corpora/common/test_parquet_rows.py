@@ -163,7 +163,9 @@ def test_the_most_bytes_that_rows_take(tmp_path: Path) -> None:
 )
 def test_a_field_of_another_type_in_the_head_of_a_page_is_damage(tmp_path: Path, head: thrift.Struct) -> None:
     path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"text": [f"{i:>40}" for i in range(9)]}), path, row_group_size=3, use_dictionary=False)
+    pq.write_table(
+        pa.table({"text": [f"{i:>40}" for i in range(9)]}), path, row_group_size=3, use_dictionary=False
+    )
     place = pq.read_metadata(path).row_group(1).column(0).data_page_offset
     data, new = path.read_bytes(), thrift.written(head)
     path.write_bytes(data[:place] + new + data[place + len(new) :])
@@ -173,7 +175,9 @@ def test_a_field_of_another_type_in_the_head_of_a_page_is_damage(tmp_path: Path,
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 @pytest.mark.parametrize("head", [True, False])
-def test_damage_in_one_column_leaves_the_others_of_its_row_group(tmp_path: Path, codec: str, head: bool) -> None:
+def test_damage_in_one_column_leaves_the_others_of_its_row_group(
+    tmp_path: Path, codec: str, head: bool
+) -> None:
     """A date that cannot be read costs no text, and is not there; of a text that is lost the row is."""
     path = tmp_path / "a.parquet"
     words = [f"Habari ya asubuhi {i}, karibu sana." for i in range(210)]
@@ -199,7 +203,9 @@ def test_damage_in_one_column_leaves_the_others_of_its_row_group(tmp_path: Path,
             assert [doc.date for doc in docs[:70]] == dates[:70]
 
 
-@pytest.mark.parametrize(("head", "name"), [(b"ARROW1\0\0", "Arrow"), (b"FEA1", "Feather"), (b"ORC\x01", "ORC")])
+@pytest.mark.parametrize(
+    ("head", "name"), [(b"ARROW1\0\0", "Arrow"), (b"FEA1", "Feather"), (b"ORC\x01", "ORC")]
+)
 def test_other_columnar_formats_are_named(tmp_path: Path, head: bytes, name: str) -> None:
     (tmp_path / "a.parquet").write_bytes(head + bytes(200))
     with pytest.raises(UserError, match=f"a file of {name}.*valid: a Parquet file"):

@@ -244,8 +244,12 @@ def test_a_language_that_the_model_mostly_misses_is_named_before_a_build() -> No
     assert LangId(langs=("io",), model=Path("of-my-own.npz")).hard_to_find() == []
 
 
-@pytest.mark.parametrize(("lang", "other"), [("prs", "fa"), ("arz", "ar"), ("ary", "ar"), ("hne", "hi"), ("szl", "pl")])
-def test_a_language_without_held_out_text_that_is_missed_is_named_before_a_build(lang: str, other: str) -> None:
+@pytest.mark.parametrize(
+    ("lang", "other"), [("prs", "fa"), ("arz", "ar"), ("ary", "ar"), ("hne", "hi"), ("szl", "pl")]
+)
+def test_a_language_without_held_out_text_that_is_missed_is_named_before_a_build(
+    lang: str, other: str
+) -> None:
     (line,) = LangId(langs=(lang, "sw")).hard_to_find()
     assert f"for {other}; where all of a source is in {lang}, leave langid out of after_dedup=" in line
     found, taken = (int(share) for share in re.findall(r"(\d+)%", line))

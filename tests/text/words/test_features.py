@@ -71,7 +71,11 @@ def test_no_letter_of_a_living_script_is_spelled_by_its_name() -> None:
     assert [c for c in letters if len(romanise(c)) > 5] == []
     silent = [c for c in letters if not romanise(c) and unicodedata.category(c) == "Lo"]
     assert len(silent) <= 42, silent  # glottal stops, clicks, signs, and letters that carry a vowel sign
-    assert all(re.search("GLOTTAL|FINAL DOUBLE ACUTE", unicodedata.name(c)) for c in silent if ord(c) in range(0x1401, 0x1680))
+    assert all(
+        re.search("GLOTTAL|FINAL DOUBLE ACUTE", unicodedata.name(c))
+        for c in silent
+        if ord(c) in range(0x1401, 0x1680)
+    )
 
 
 @pytest.mark.parametrize(

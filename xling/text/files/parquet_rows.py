@@ -60,7 +60,9 @@ def read_rows(
     with path.open("rb") as file:
         head = file.read(max(map(len, _OTHERS)))
     if other := next((name for begin, name in _OTHERS.items() if head.startswith(begin)), ""):
-        raise UserError(f"{path} is a file of {other}", "a Parquet file", "write it again with pyarrow or pandas")
+        raise UserError(
+            f"{path} is a file of {other}", "a Parquet file", "write it again with pyarrow or pandas"
+        )
     with pq.ParquetFile(path) as table:
         names, metadata = list(dict.fromkeys(pick(table.schema_arrow.names))), table.metadata
         if several := [name for name in names if table.schema_arrow.names.count(name) > 1]:
@@ -83,7 +85,9 @@ def read_rows(
             reader = once if of_names and _has_long(once, group, of_names) else table
             for batch in reader.iter_batches(batch_rows, row_groups=[group], columns=names):
                 cells = {name: _reader(batch.column(name), max_bytes) for name in names}
-                yield from ({name: read(row) for name, read in cells.items()} for row in range(batch.num_rows))
+                yield from (
+                    {name: read(row) for name, read in cells.items()} for row in range(batch.num_rows)
+                )
 
         for group in range(table.num_row_groups):
             num_rows, num_read = metadata.row_group(group).num_rows, 0

@@ -112,7 +112,18 @@ def _canadian_syllabics() -> dict[str, str]:
 
 _LONG_OR_C = re.compile(r"([aeio])\1|c(?!h)")
 _SPELLING_OF_CHARACTER = _spellings(_RUNS)
-_LATER_SPELLINGS = str.maketrans({**_canadian_syllabics(), **_spellings(_LATER_RUNS), "ઍ": "e", "ઑ": "o", "ั": "a", "ฦ": "lu", "ҵ": "ts", "ᡃ": ""})
+_LATER_SPELLINGS = str.maketrans(
+    {
+        **_canadian_syllabics(),
+        **_spellings(_LATER_RUNS),
+        "ઍ": "e",
+        "ઑ": "o",
+        "ั": "a",
+        "ฦ": "lu",
+        "ҵ": "ts",
+        "ᡃ": "",
+    }
+)
 _OTHER_LETTERS = (
     "ә:a һ:h ӏ: ӕ:ae ҥ:ng ڪ:k ڭ:ng ګ:g څ:ts ځ:dz ږ:zh ڻ:n ؠ:y ำ:am ฤ:ru འ:a ߑ: ߠ:n ߧ:ny ៜ: ᠩ:ng っ: ッ: ʊ:u ɑ:a "
     "ʌ:a ɩ:i ɣ:g ɯ:u ʉ:u ʃ:sh ʒ:zh ȝ:gh ʔ: ʕ: ꞌ: ǀ: ǁ: ǂ: ǃ:"
