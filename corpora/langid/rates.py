@@ -115,15 +115,11 @@ class Rates:
     def save(self, path: Path) -> None:
         """Write the counts; of each row only the numbers up to the last that is not 0."""
         rows = {lang: {b: _trimmed(counts) for b, counts in row.items()} for lang, row in self.rows.items()}
-        head = {
-            "model": self.model,
-            "chars": self.chars,
-            "edges": EDGES,
-            "missed": self.missed,
-            "texts": self.texts,
-        }
+        head = {"model": self.model, "chars": self.chars, "edges": EDGES, "missed": self.missed}
         lines = ",\n".join(f"{json.dumps(lang)}: {json.dumps(row)}" for lang, row in rows.items())
-        path.write_text(f'{json.dumps(head)[:-1]}, "found": {{\n{lines}\n}}}}\n', encoding="utf-8")
+        path.write_text(
+            f'{json.dumps(head | {"texts": self.texts})[:-1]}, "found": {{\n{lines}\n}}}}\n', encoding="utf-8"
+        )
 
     @cached_property
     def _scripts(self) -> dict[str, str]:

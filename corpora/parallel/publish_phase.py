@@ -250,7 +250,6 @@ def nothing_left(build: Build, ledger: Ledger) -> UserError:
     if not ledger.seen[READ_STAGE]:
         return NothingLeftError(f"no sentence pair in {', '.join(build.uris)}", fix="check source= and pair=")
     said, setting = publication.nothing_left(ledger, "pairs", _meanings(build), PAIR_FILTERS)
-    columns = (
-        ", name the two columns behind the file: FILE#SRC+TGT" if FIRST_ROW in "".join(ledger.notes) else ""
-    )
-    return NothingLeftError(said, fix=f"{setting}{columns}, or check pair=")
+    if any(note.startswith(FIRST_ROW) for note in ledger.notes):
+        setting += ", name the two columns behind the file: FILE#SRC+TGT"
+    return NothingLeftError(said, fix=f"{setting}, or check pair=")

@@ -221,10 +221,8 @@ class LangId(Stage):
         """Return a line for each wanted language of whose held-out texts the model finds less than half."""
         rates, lines = self.measured, []
         for base, (lang, *_) in self._wanted.items():
-            num, threshold = (
-                rates.texts.get(base, 0) if rates else 0,
-                self._thresholds.get(base, self.threshold),
-            )
+            threshold = self._thresholds.get(base, self.threshold)
+            num = rates.texts.get(base, 0) if rates else 0
             if rates is not None and num >= _MIN_MEASURED:
                 shares = {other: rates.share_found(base, other, threshold) for other in rates.texts}
                 kind, right = "held-out texts", shares.pop(base)

@@ -213,7 +213,7 @@ class XlingTask(StockCommands, FairseqTask):  # type: ignore[misc]
         self.attach(model)
         if (
             from_checkpoint and self.cfg.source_lang
-        ):  # to translate, a checkpoint of any other objective is as good
+        ):  # a checkpoint of any objective with a decoder translates
             model.extras.clear()
             model._register_load_state_dict_pre_hook(_leave_out_extras)
         return model
@@ -299,7 +299,6 @@ class XlingTask(StockCommands, FairseqTask):  # type: ignore[misc]
 
 
 def _leave_out_extras(state: dict[str, Any], *_: Any) -> None:
-    """Take the modules of objectives out of the state of a model."""
     for key in [key for key in state if key.startswith("extras.")]:
         del state[key]
 

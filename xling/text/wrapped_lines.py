@@ -74,33 +74,16 @@ def compounds_of_divided(lines: Sequence[str]) -> frozenset[str] | None:
     )
 
 
-def first_page(lines: Sequence[str]) -> int:
-    """Return the first of the page numbers that stand between the lines of a text, or -1.
+def without_pages(head: Sequence[str], lines: Iterable[str], tell: Callable[[], object]) -> Iterator[str]:
+    """Yield lines without page numbers, if ``head``, the first lines, shows some; ``tell`` is called for each.
 
-    They are alone on their lines or beside the head of the page, count up, and more than half of them stand inside of sentences.
-
-    Args:
-        lines: the first of a text whose lines have a fixed width.
+    The empty lines around those inside of a sentence go too.
     """
-    texts = list(filter(None, map(str.strip, lines)))
-    pages = [(number, place) for place, text in enumerate(texts) if (number := _page(text)) >= 0]
-    in_turn = {each for pair in itertools.pairwise(pages) if pair[1][0] == pair[0][0] + 1 for each in pair}
-    num_inside = sum(place > 0 and not is_ended(texts[place - 1]) for _, place in in_turn)
-    return min(in_turn)[0] if num_inside > len(in_turn) / 2 else -1
-
-
-def without_pages(lines: Iterable[str], first: int, tell: Callable[[], object]) -> Iterator[str]:
-    """Yield lines without the page numbers from ``first`` on, and without empty lines around those inside of a sentence.
-
-    Args:
-        tell: called for each number that is left out.
-    """
-    is_empty = is_page = False
-    last, expected = "", first
+    expected, last = _first_page(list(filter(None, map(str.strip, head)))), ""
+    is_numbered, is_empty, is_page = expected >= 0, False, False
     for line in lines:
-        text = line.strip()
-        page = _page(text)
-        if expected <= page <= expected + _MAX_PAGES_WITHOUT:
+        page = _page(text := line.strip())
+        if is_numbered and expected <= page <= expected + _MAX_PAGES_WITHOUT:
             expected, is_page = page + 1, True
             tell()
         elif not text:
@@ -110,6 +93,14 @@ def without_pages(lines: Iterable[str], first: int, tell: Callable[[], object]) 
                 yield ""
             yield line
             last, is_empty, is_page = text, False, False
+
+
+def _first_page(texts: Sequence[str]) -> int:
+    """Return the first of the page numbers that count up, more than half of them inside of sentences, or -1."""
+    pages = [(number, place) for place, text in enumerate(texts) if (number := _page(text)) >= 0]
+    in_turn = {each for pair in itertools.pairwise(pages) if pair[1][0] == pair[0][0] + 1 for each in pair}
+    num_inside = sum(place > 0 and not is_ended(texts[place - 1]) for _, place in in_turn)
+    return min(in_turn)[0] if num_inside > len(in_turn) / 2 else -1
 
 
 def _page(line: str) -> int:

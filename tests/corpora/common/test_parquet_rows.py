@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.corpora.reading import read
-from xling.core.errors import UserError
 from xling.text.files import parquet_pages, parquet_rows, thrift
 from xling.text.files.parquet_rows import DamagedCell, LongCell, read_rows
 
@@ -201,12 +200,3 @@ def test_damage_in_one_column_leaves_the_others_of_its_row_group(
         else:
             assert [doc.text for doc in docs] == words
             assert [doc.date for doc in docs[:70]] == dates[:70]
-
-
-@pytest.mark.parametrize(
-    ("head", "name"), [(b"ARROW1\0\0", "Arrow"), (b"FEA1", "Feather"), (b"ORC\x01", "ORC")]
-)
-def test_other_columnar_formats_are_named(tmp_path: Path, head: bytes, name: str) -> None:
-    (tmp_path / "a.parquet").write_bytes(head + bytes(200))
-    with pytest.raises(UserError, match=f"a file of {name}.*valid: a Parquet file"):
-        list(read_rows(tmp_path / "a.parquet", list))

@@ -39,7 +39,8 @@ def test_a_word_has_its_latin_spelling(word: str, roman: str) -> None:
         ("གངས་ཅན", "gngschn"), ("ߒߞߏ", "nkoo"), ("ڪراچي", "krachy"), ("ꦗꦮ", "jw"), ("ꦱꦺꦴꦭꦺꦴ", "solo"),
         ("ꦪꦺꦴꦒꦾꦏꦂꦠ", "yogykrt"), ("ᬩᬮᬶ", "bli"), ("ᬤᬾᬦ᭄ᬧᬲᬃ", "denpsr"), ("ᮘᮔ᮪ᮓᮥᮀ", "bndung"), ("ꯃꯅꯤꯄꯨꯔ", "mnipur"),
         ("װאַשינגטאָן", "washyngtan"), ("Әлем", "alem"), ("កម្ពុជា", "kmpucha"), ("བོད་", "bod"), ("ኢትዮጵያ", "iteyopeya"),
-        ("ᐃᓄᒃᑎᑐᑦ", "inoktitot"), ("ᑲᑎᕐᔪᐊᕐᓂᕐᒥ", "katiryoarnirmi"), ("ᓀᐦᐃᔭᐍᐏᐣ", "nehiyawewin"), ("ᐊᓂᔑᓈᐯᒧᐎᓐ", "anishinapemowin"),
+        ("ᐃᓄᒃᑎᑐᑦ", "inoktitot"), ("ᑲᑎᕐᔪᐊᕐᓂᕐᒥ", "katiryoarnirmi"), ("ᓀᐦᐃᔭᐍᐏᐣ", "nehiyawewin"),
+        ("ᐊᓂᔑᓈᐯᒧᐎᓐ", "anishinapemowin"),
     ],
 )  # fmt: skip
 def test_letters_are_sounds_and_not_the_words_of_their_names(word: str, roman: str) -> None:

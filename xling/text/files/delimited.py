@@ -2,8 +2,8 @@ r"""Rows of delimited text (CSV, TSV), each read strictly for itself, so that da
 
 A cell in quotes may have line ends, as RFC 4180 allows. It ends at a quote before a delimiter or a line end. A quote
 that does not close in this way, or closes only after lines that are rows of their own, makes one malformed row.
-Files that write a quote inside of a cell as ``\"`` (MySQL, Spark), or cells in single quotes, are read as such. So are
-a backslash before a delimiter or a line end inside of a cell, as MySQL's ``INTO OUTFILE`` writes them.
+Files that write a quote inside of a cell as ``\"`` (MySQL, Spark), or cells in single quotes, are read as such, and
+a backslash before a delimiter or a line end in a cell (MySQL's ``INTO OUTFILE``).
 """
 
 import re
@@ -190,7 +190,7 @@ class Rows:
         return TextRow(line, None)
 
     def _escaped(self, line: str) -> TextRow | None:
-        """Return the row in which a backslash stands before delimiters and line ends of cells (MySQL), None if none is."""
+        """Return the row in which backslashes stand before delimiters and line ends of cells, None if none is."""
         num_lines = 0
         while _ESCAPE.search(line) and len(line) <= MAX_CELL_BYTES and num_lines < _MAX_LINES:
             later = self._peek(num_lines)

@@ -1,4 +1,4 @@
-"""Rows of Parquet files: only the wanted columns; a damaged cell costs no other row, a damaged column no other one."""
+"""Rows of Parquet files: only the wanted columns; a damaged cell or column costs no other."""
 
 import contextlib
 import itertools
@@ -26,9 +26,6 @@ _FRAME_BYTES = 64
 """Of a cell, beside its text: where it begins, and whether it is there."""
 
 
-_OTHERS = {b"ARROW1": "Arrow (Feather)", b"FEA1": "Feather", b"ORC": "ORC"}
-
-
 class DamagedCell:
     """Stands for the value of a cell that cannot be read."""
 
@@ -44,10 +41,10 @@ class LostCell(DamagedCell):
 def read_rows(
     path: Path, pick: Callable[[Sequence[str]], Sequence[str]], max_bytes: int = MAX_LINE_BYTES
 ) -> Iterator[dict[str, Any] | None]:
-    """Yield a row as name -> value, strings and bytes decoded as UTF-8; None for a row whose columns are all damaged.
+    """Yield a row as name -> value, strings and bytes decoded as UTF-8; None for a row that is all damaged.
 
-    Of a row group with damage in one column the others are read, with `LostCell` in its place. A row group with a page over `parquet_pages.MAX_PAGE_BYTES` is a damaged one. Of one that says to have more rows
-    than the file has bytes, no more are yielded as damaged.
+    Damage in one column leaves the others, and a page over `parquet_pages.MAX_PAGE_BYTES` is damage. Of a row group that
+    says to have more rows than the file has bytes, no more are damaged.
 
     Args:
         pick: takes the names of all columns and returns those to read.
@@ -55,14 +52,8 @@ def read_rows(
 
     Raises:
         DAMAGE: one of these errors when the file cannot be opened.
-        UserError: several columns have a name that is wanted, or the file is one of Arrow or ORC.
+        UserError: several columns have a name that is wanted.
     """
-    with path.open("rb") as file:
-        head = file.read(max(map(len, _OTHERS)))
-    if other := next((name for begin, name in _OTHERS.items() if head.startswith(begin)), ""):
-        raise UserError(
-            f"{path} is a file of {other}", "a Parquet file", "write it again with pyarrow or pandas"
-        )
     with pq.ParquetFile(path) as table:
         names, metadata = list(dict.fromkeys(pick(table.schema_arrow.names))), table.metadata
         if several := [name for name in names if table.schema_arrow.names.count(name) > 1]:
@@ -85,9 +76,8 @@ def read_rows(
             reader = once if of_names and _has_long(once, group, of_names) else table
             for batch in reader.iter_batches(batch_rows, row_groups=[group], columns=names):
                 cells = {name: _reader(batch.column(name), max_bytes) for name in names}
-                yield from (
-                    {name: read(row) for name, read in cells.items()} for row in range(batch.num_rows)
-                )
+                for row in range(batch.num_rows):
+                    yield {name: read(row) for name, read in cells.items()}
 
         for group in range(table.num_row_groups):
             num_rows, num_read = metadata.row_group(group).num_rows, 0

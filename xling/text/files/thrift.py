@@ -83,7 +83,7 @@ def read_struct(data: bytes) -> tuple[Struct, int]:
 
 
 def get(struct: Struct, number: int, default: Any = None) -> Any:
-    """Return the value of a field; lists without the type of their items (ValueError: of another type than ``default``)."""
+    """Return the value of a field; lists without their items' type (ValueError: not of the type of ``default``)."""
     kind, value = struct.get(number, (0, default))
     value = value[1] if kind in (LIST, SET) else value
     if default is not None and type(value) is not type(default):

@@ -99,31 +99,17 @@ def _spellings(runs: Mapping[int, str]) -> dict[str, str]:
     }
 
 
-def _canadian_syllabics() -> dict[str, str]:
-    """Return the spellings of Inuktitut's, Cree's and Ojibwe's letters: the last word of the name, ``WEST-CREE PWII``."""
-    codes = (*range(0x1401, 0x1680), *range(0x18B0, 0x18F6))
-    sounds = {char: unicodedata.name(char).split()[-1].lower() for char in map(chr, codes)}
-    sounds |= {char: "" for char, sound in sounds.items() if sound in ("stop", "sign")}
-    return {
-        char: _LONG_OR_C.sub(lambda found: found[1] or "ch", sound.replace("-", ""))
-        for char, sound in sounds.items()
-    }
+def _syllabics() -> dict[str, str]:
+    """Return the spellings of Inuktitut's, Cree's and Ojibwe's letters: the last word of the name (WEST-CREE PWII)."""
+    chars = map(chr, (*range(0x1401, 0x1680), *range(0x18B0, 0x18F6)))
+    sounds = {char: unicodedata.name(char).split()[-1].lower().replace("-", "") for char in chars}
+    return {char: _LONG_OR_C.sub(lambda found: found[1] or "ch", sounds[char]) for char in sounds}
 
 
 _LONG_OR_C = re.compile(r"([aeio])\1|c(?!h)")
 _SPELLING_OF_CHARACTER = _spellings(_RUNS)
-_LATER_SPELLINGS = str.maketrans(
-    {
-        **_canadian_syllabics(),
-        **_spellings(_LATER_RUNS),
-        "ઍ": "e",
-        "ઑ": "o",
-        "ั": "a",
-        "ฦ": "lu",
-        "ҵ": "ts",
-        "ᡃ": "",
-    }
-)
+_LETTERS = {"ઍ": "e", "ઑ": "o", "ั": "a", "ฦ": "lu", "ҵ": "ts", "ᡃ": "", "ᐞ": "", "᙭": ""}
+_LATER_SPELLINGS = str.maketrans({**_syllabics(), **_spellings(_LATER_RUNS), **_LETTERS})
 _OTHER_LETTERS = (
     "ә:a һ:h ӏ: ӕ:ae ҥ:ng ڪ:k ڭ:ng ګ:g څ:ts ځ:dz ږ:zh ڻ:n ؠ:y ำ:am ฤ:ru འ:a ߑ: ߠ:n ߧ:ny ៜ: ᠩ:ng っ: ッ: ʊ:u ɑ:a "
     "ʌ:a ɩ:i ɣ:g ɯ:u ʉ:u ʃ:sh ʒ:zh ȝ:gh ʔ: ʕ: ꞌ: ǀ: ǁ: ǂ: ǃ:"
