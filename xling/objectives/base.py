@@ -215,7 +215,7 @@ class XlingTask(StockCommands, FairseqTask):  # type: ignore[misc]
             from_checkpoint and self.cfg.source_lang
         ):  # a checkpoint of any objective with a decoder translates
             model.extras.clear()
-            model._register_load_state_dict_pre_hook(_leave_out_extras)
+            model.register_load_state_dict_pre_hook(_leave_out_extras)
         return model
 
     def attach(self, model: Any) -> None:
@@ -298,7 +298,7 @@ class XlingTask(StockCommands, FairseqTask):  # type: ignore[misc]
             self.datasets[split] = self.dataset_of_direction(split) if asked else self.build_dataset(split)
 
 
-def _leave_out_extras(state: dict[str, Any], *_: Any) -> None:
+def _leave_out_extras(_model: Any, state: dict[str, Any], *_: Any) -> None:
     for key in [key for key in state if key.startswith("extras.")]:
         del state[key]
 

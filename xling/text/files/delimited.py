@@ -2,7 +2,7 @@ r"""Rows of delimited text (CSV, TSV), each read strictly for itself, so that da
 
 A cell in quotes may have line ends, as RFC 4180 allows. It ends at a quote before a delimiter or a line end. A quote
 that does not close in this way, or closes only after lines that are rows of their own, makes one malformed row.
-Files that write a quote inside of a cell as ``\"`` (MySQL, Spark), or cells in single quotes, are read as such, and
+Files that write a quote inside of a cell as ``\"`` (MySQL, Spark), or cells in single quotes, are read as such. So is
 a backslash before a delimiter or a line end in a cell (MySQL's ``INTO OUTFILE``).
 """
 

@@ -43,8 +43,8 @@ def read_rows(
 ) -> Iterator[dict[str, Any] | None]:
     """Yield a row as name -> value, strings and bytes decoded as UTF-8; None for a row that is all damaged.
 
-    Damage in one column leaves the others, and a page over `parquet_pages.MAX_PAGE_BYTES` is damage. Of a row group that
-    says to have more rows than the file has bytes, no more are damaged.
+    Damage in one column leaves the others; a page over `parquet_pages.MAX_PAGE_BYTES` is damage. Of a group that says
+    to have more rows than the file has bytes, no more are damaged.
 
     Args:
         pick: takes the names of all columns and returns those to read.

@@ -103,7 +103,7 @@ def _syllabics() -> dict[str, str]:
     """Return the spellings of Inuktitut's, Cree's and Ojibwe's letters: the last word of the name (WEST-CREE PWII)."""
     chars = map(chr, (*range(0x1401, 0x1680), *range(0x18B0, 0x18F6)))
     sounds = {char: unicodedata.name(char).split()[-1].lower().replace("-", "") for char in chars}
-    return {char: _LONG_OR_C.sub(lambda found: found[1] or "ch", sounds[char]) for char in sounds}
+    return {char: _LONG_OR_C.sub(lambda sound: sound[1] or "ch", sounds[char]) for char in sounds}
 
 
 _LONG_OR_C = re.compile(r"([aeio])\1|c(?!h)")
