@@ -101,6 +101,12 @@ def run(cfg: SampleConfig) -> Answer:
         lang: sum(len(doc.text) * _weight(doc, weights) for doc in read_corpus(path))
         for lang, path in corpora.items()
     }
+    if weights and weighted_sizes == sizes:
+        raise UserError(
+            f"rehydrate={','.join(cfg.rehydrate)} changes nothing here: each document has the weight 1",
+            "corpora of documents that had near-duplicates, built with near_dedup=true",
+            "leave it out",
+        )
     shares = alpha_shares(sizes, cfg.alpha)
     total = cfg.num_chars or sum(sizes.values())
     epochs = {lang: min(cfg.max_epochs, shares[lang] * total / weighted_sizes[lang]) for lang in sizes}

@@ -84,6 +84,7 @@ class Rates:
         chars: length from which texts were taken, in characters.
         texts: language -> texts read.
         rows: language -> language found -> texts from each threshold on, ``(len(EDGES),)``.
+        missed: language without held-out texts -> texts, those found, the commonest other answer, and its texts.
     """
 
     def __init__(
@@ -92,8 +93,9 @@ class Rates:
         chars: int,
         texts: Mapping[str, int],
         rows: Mapping[str, Mapping[str, Sequence[int]]],
+        missed: Mapping[str, tuple[int, int, str, int]] | None = None,
     ) -> None:
-        self.model, self.chars = model, chars
+        self.model, self.chars, self.missed = model, chars, dict(missed or {})
         self.texts = dict(sorted(texts.items()))
         self.rows = {lang: dict(sorted(rows.get(lang, {}).items())) for lang in self.texts}
 
@@ -113,9 +115,11 @@ class Rates:
     def save(self, path: Path) -> None:
         """Write the counts; of each row only the numbers up to the last that is not 0."""
         rows = {lang: {b: _trimmed(counts) for b, counts in row.items()} for lang, row in self.rows.items()}
-        head = {"model": self.model, "chars": self.chars, "edges": EDGES, "texts": self.texts}
+        head = {"model": self.model, "chars": self.chars, "edges": EDGES, "missed": self.missed}
         lines = ",\n".join(f"{json.dumps(lang)}: {json.dumps(row)}" for lang, row in rows.items())
-        path.write_text(f'{json.dumps(head)[:-1]}, "found": {{\n{lines}\n}}}}\n', encoding="utf-8")
+        path.write_text(
+            f'{json.dumps(head | {"texts": self.texts})[:-1]}, "found": {{\n{lines}\n}}}}\n', encoding="utf-8"
+        )
 
     @cached_property
     def _scripts(self) -> dict[str, str]:
@@ -268,7 +272,7 @@ def load(path: Path) -> Rates:
         data = json.loads(path.read_text(encoding="utf-8"))
         if tuple(data["edges"]) != EDGES:
             raise ValueError("other thresholds")
-        return Rates(data["model"], int(data["chars"]), data["texts"], data["found"])
+        return Rates(data["model"], int(data["chars"]), data["texts"], data["found"], data.get("missed"))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"{path} holds no rates of language identification: {error}",

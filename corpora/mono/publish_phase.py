@@ -26,7 +26,7 @@ from xling.corpora.mono.settings import CC_INDEX, STAGE_NAME
 from xling.corpora.mono.trust import trust_of
 from xling.corpora.sources.cc_index import INDEX_NOTE, RECORDS_NOTE
 from xling.corpora.sources.jsonl import LISTED_NOTE
-from xling.corpora.sources.source import CUT_NOTE, DIVIDED_NOTE, LOST_CHARS_NOTE, ROWS_NOTE, WRAPPED_NOTE
+from xling.corpora.sources.source import CUT_NOTE, JOINED_LINES_NOTES, LOST_CHARS_NOTE, ROWS_NOTE
 from xling.corpora.sources.text import LIST_NOTE, SHORT_NOTE, TABLE_NOTE, TIMES_NOTE
 from xling.corpora.stages import STREAMING, near_duplicates
 from xling.corpora.stages import paragraphs as dedup
@@ -40,8 +40,7 @@ _SAID_NOTES = (
     SHORT_NOTE,
     TABLE_NOTE,
     TIMES_NOTE,
-    WRAPPED_NOTE,
-    DIVIDED_NOTE,
+    *JOINED_LINES_NOTES,
     CUT_NOTE,
     ARRAY_NOTE,
     JOINED_NOTE,

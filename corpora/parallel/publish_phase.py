@@ -29,6 +29,7 @@ from xling.corpora.parallel.filters import PAIR_FILTERS
 from xling.corpora.parallel.read_phase import AUDIT, INPUTS, KEPT, KEYS, REJECTS, TableFile
 from xling.corpora.parallel.settings import STAGE_NAME, Build
 from xling.corpora.parallel.sources import READ_REASONS, READ_STAGE
+from xling.corpora.parallel.sources.tables import FIRST_ROW
 from xling.text.document import Ledger
 from xling.text.pairs import SCHEMA
 
@@ -249,4 +250,6 @@ def nothing_left(build: Build, ledger: Ledger) -> UserError:
     if not ledger.seen[READ_STAGE]:
         return NothingLeftError(f"no sentence pair in {', '.join(build.uris)}", fix="check source= and pair=")
     said, setting = publication.nothing_left(ledger, "pairs", _meanings(build), PAIR_FILTERS)
+    if any(note.startswith(FIRST_ROW) for note in ledger.notes):
+        setting += ", name the two columns behind the file: FILE#SRC+TGT"
     return NothingLeftError(said, fix=f"{setting}, or check pair=")

@@ -13,7 +13,7 @@ from xling.corpora.common.shards import FORM
 from xling.corpora.sources.source import SOURCES, STAGE, LocalFiles, Shard, admit, declared_lang, running_text
 from xling.text.document import LONE, TITLED, Document, Ledger, replace_surrogates
 from xling.text.files.compressed import read_lines
-from xling.text.files.parquet_rows import LongCell
+from xling.text.files.parquet_rows import LongCell, LostCell
 
 TEXT_FIELDS = ("text", "raw_content", "content", "text_trafilatura", "text_warc2text")
 _URL_FIELDS = ("url", "u", "source_url", "warc-target-uri")
@@ -57,8 +57,9 @@ def from_row(row: Any, name: str, source: str, ledger: Ledger, field: str = "") 
     if isinstance(value, list | tuple) and len(value) > 1:
         ledger.count_event(LISTED_NOTE)
     if not text and None in map(as_text, given):
-        is_long = any(isinstance(value, LongCell) for value in given)
-        count_refused(name, source, "cell over 64 MiB" if is_long else "not text", ledger)
+        reasons = {LongCell: "cell over 64 MiB", LostCell: "damaged row group"}
+        reason = next((reasons[type(value)] for value in given if type(value) in reasons), "not text")
+        count_refused(name, source, reason, ledger)
         return None
     headers = row.get("warc_headers")  # of OSCAR
     about = {**headers, **row} if isinstance(headers, dict) else row

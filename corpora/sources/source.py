@@ -24,14 +24,16 @@ from xling.text.document import LONE, READ, SURROGATE, Document, Ledger
 from xling.text.files.around_text import body_text
 from xling.text.files.globs import matching_files, path_and_field
 from xling.text.long_texts import cut_text, is_list_of_sentences
-from xling.text.wrapped_lines import compounds_of_divided, join_wrapped, wrapped_width
+from xling.text.wrapped_lines import compounds_of_divided, join_wrapped, without_pages, wrapped_width
 
 STAGE = READ
 CUT_NOTE = "documents made by cutting long texts at paragraph or sentence ends"
 LOST_CHARS_NOTE = "documents with U+FFFD in the place of what could not be decoded"
 WRAPPED_NOTE = "texts with lines of a fixed width: the lines of a paragraph were joined"
 ROWS_NOTE = "file of isolated sentences, one a row: none is dropped as a short document"
+PAGES_NOTE = "numbers of pages between lines of a fixed width, left out"
 DIVIDED_NOTE = "texts whose words were divided at line ends: the hyphens were taken out"
+JOINED_LINES_NOTES = (WRAPPED_NOTE, DIVIDED_NOTE, PAGES_NOTE)
 MAX_DOC_CHARS = 200_000
 """Of one document of a long text: at two characters a word it has no more words than any stage takes."""
 REASONS: dict[str, str] = load_table(__package__, "reasons.yaml")
@@ -375,6 +377,7 @@ def unwrapped(head: Sequence[str], lines: Iterable[str], ledger: Ledger) -> Iter
     if not (width := wrapped_width(head)):
         return None
     ledger.count_event(WRAPPED_NOTE)
+    lines = without_pages(head, lines, lambda: ledger.count_event(PAGES_NOTE))
     if (compounds := compounds_of_divided(head)) is not None:
         ledger.count_event(DIVIDED_NOTE)
     return join_wrapped(lines, width, compounds)

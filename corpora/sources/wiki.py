@@ -185,11 +185,14 @@ class _DumpReader:
     def _count_between(self, data: bytes, is_head: bool, ledger: Ledger) -> None:
         """Account for what stands before a page: the head of the dump, blanks, its last tag, or what is lost."""
         if is_head and b"<mediawiki" in data:
+            end = data.find(b">", data.find(b"<mediawiki")) + 1
             if (first := data.find(b"<siteinfo>")) >= 0 and (last := data.find(b"</siteinfo>", first)) >= 0:
+                end = last + len(b"</siteinfo>")
                 with contextlib.suppress(ET.ParseError):
-                    self._read_siteinfo(ET.fromstring(data[first : last + len(b"</siteinfo>")]))
-            ledger.count_bytes(UNPACKED, "framing", len(data))
-        elif data.strip() in (b"", b"</mediawiki>"):
+                    self._read_siteinfo(ET.fromstring(data[first:end]))
+            ledger.count_bytes(UNPACKED, "framing", end)
+            data = data[end:]
+        if data.strip() in (b"", b"</mediawiki>"):
             ledger.count_bytes(UNPACKED, "framing", len(data))
         else:
             ledger.drop_bytes("bytes outside any page", len(data), UNPACKED)

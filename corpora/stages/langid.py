@@ -221,16 +221,23 @@ class LangId(Stage):
         """Return a line for each wanted language of whose held-out texts the model finds less than half."""
         rates, lines = self.measured, []
         for base, (lang, *_) in self._wanted.items():
-            num = rates.texts.get(base, 0) if rates else 0
             threshold = self._thresholds.get(base, self.threshold)
-            if rates is None or num < _MIN_MEASURED or rates.share_found(base, base, threshold) >= 0.5:
+            num = rates.texts.get(base, 0) if rates else 0
+            if rates is not None and num >= _MIN_MEASURED:
+                shares = {other: rates.share_found(base, other, threshold) for other in rates.texts}
+                kind, right = "held-out texts", shares.pop(base)
+                other = max(shares, key=lambda each: shares[each])
+                taken = shares[other]
+            elif rates is not None and base in rates.missed:
+                num, num_right, other, num_taken = rates.missed[base]
+                kind, right, taken = "texts", num_right / num, num_taken / num
+            else:
                 continue
-            shares = {other: rates.share_found(base, other, threshold) for other in rates.texts}
-            right, other = shares.pop(base), max(shares, key=lambda each: shares[each])
-            lines.append(
-                f"of {num} held-out texts in {lang.name} the model finds {right:.0%}, and takes {shares[other]:.0%} "
-                f"for {other}; where all of a source is in {base}, leave langid out of after_dedup="
-            )
+            if right < 0.5:
+                lines.append(
+                    f"of {num} {kind} in {lang.name} the model finds {right:.0%}, and takes {taken:.0%} for {other}; "
+                    f"where all of a source is in {base}, leave langid out of after_dedup="
+                )
         return lines
 
     @cached_property

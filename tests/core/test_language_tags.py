@@ -12,6 +12,7 @@ from xling.core.language_tags import best_tag, fit, language_of, named
     ("zh-Hant-TW", "zh_Hant"), ("zh-TW", "zh_Hant"), ("zh_HK", "zh_Hant"), ("zh-CHT", "zh_Hant"), ("cmn-CN", "zh"),
     ("sr-Latn-RS", "sr_Latn"), ("sr-RS@latin", "sr_Latn"), ("sr-Cyrl-RS", "sr"), ("sr-RS", "sr"), ("EN-US", "en"),
     ("es-419", "es"), ("de-DE-1996", "de"), ("en_GB.UTF-8", "en"), ("pt_BR", "pt"), ("zh-yue", "yue"), ("scc", "sr"),
+    ("be-tarask", "be"), ("be-x-old", "be"), ("nds-nl", "nds"),
     ("English", "en"), ("Hebrew", "he"), ("swa", "sw"), ("fil-PH", "tl"), ("xx", None), ("", None), ("uz-Cyrl", None),
 ])  # fmt: skip
 def test_usual_tags_are_read(tag: str, code: str | None) -> None:

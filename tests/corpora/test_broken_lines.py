@@ -12,9 +12,10 @@ import pytest
 from tests.conftest import sentences
 from tests.corpora.reading import read
 from xling.core.errors import UserError
-from xling.corpora.sources.source import WRAPPED_NOTE, Context, open_source
+from xling.corpora.sources.source import PAGES_NOTE, WRAPPED_NOTE, Context, open_source
 from xling.corpora.sources.text import LIST_NOTE, SHORT_NOTE, TABLE_NOTE, TIMES_NOTE
 from xling.text.document import LONE, Document, Ledger
+from xling.text.long_texts import is_ended
 from xling.text.wrapped_lines import join_wrapped, wrapped_width
 
 PROSE = sentences("en") * 3
@@ -189,3 +190,39 @@ def test_a_table_read_as_text_is_announced(tmp_path: Path, separator: str) -> No
 def test_the_fix_fits_the_file(given: str, said: str) -> None:
     with pytest.raises(UserError, match=said):
         open_source(given, Context(lang="sw"))
+
+
+@pytest.mark.parametrize(
+    "form", ["{}", "- {} -", "[{}]", "Page {}", "{}    THE HOUSE", "The House   {}", "{} | Nyumba"]
+)
+@pytest.mark.parametrize("around", [("\n\n", "\n\f"), ("\n", "\n"), ("\n\n\n", "\n\n\n"), ("\n\f", "\n\n")])
+def test_numbers_of_pages_between_wrapped_lines_are_no_text(
+    tmp_path: Path, form: str, around: tuple[str, str]
+) -> None:
+    lines = textwrap.wrap(" ".join(PROSE * 4), 60, break_on_hyphens=False)
+    pages = ["\n".join(lines[start : start + 23]) for start in range(0, len(lines), 23)]
+    numbers = [n for n in range(7, 7 + len(pages) + 1) if n != 10]  # a page with a picture
+    text = "".join(
+        f"{page}{around[0]}{form.format(n)}{around[1]}" for n, page in zip(numbers, pages, strict=True)
+    )
+    docs, ledger = read_file("text", tmp_path, text.encode())
+    assert " ".join(" ".join(doc.text for doc in docs).split()) == " ".join(" ".join(PROSE * 4).split())
+    assert ledger.notes[PAGES_NOTE] == len(pages) > 5
+    if around[0] == "\n":
+        assert all(is_ended(line) for line in docs[0].text.split("\n"))
+    docs, ledger = read_file("jsonl", tmp_path, json.dumps({"text": text}).encode())
+    assert ledger.notes[PAGES_NOTE] == len(pages)
+
+
+def test_numbers_between_wrapped_lines_that_are_no_pages_stay(tmp_path: Path) -> None:
+    """Chapters begin behind the end of a sentence, and years do not count up."""
+    parts = [
+        "\n".join(textwrap.wrap(" ".join(PROSE[i : i + 9]), 60, break_on_hyphens=False))
+        for i in range(0, 60, 9)
+    ]
+    for numbers in (range(1, 9), (1984, 12, 7, 1985, 3, 2001, 44)):
+        text = "".join(f"{part}\n\n{n}\n\n" for n, part in zip(numbers, parts, strict=False))
+        docs, ledger = read_file("text", tmp_path, text.encode())
+        found = [line for doc in docs for line in doc.text.split("\n") if line.isdigit()]
+        assert found == [str(n) for n in numbers][: len(parts)]
+        assert not ledger.notes[PAGES_NOTE]

@@ -108,6 +108,8 @@ def test_files_that_are_called_pages_and_are_none(tmp_path: Path, head: bytes) -
     "text",
     [
         "".join(f"0:0{i}\n{one}\n" for i, one in enumerate(SENTENCES[:6])),  # YouTube's transcript
+        "".join(f"Mwanzo 1:{i} {one}\n" for i, one in enumerate(SENTENCES)),
+        "".join(f"1 Kor 13.{i} {one}\n" for i, one in enumerate(SENTENCES)),
         "".join(f"[00:00:0{i}] {one}\n" for i, one in enumerate(SENTENCES[:6])),
         'File type = "ooTextFile"\nObject class = "TextGrid"\n\nxmin = 0\n',
         "".join(f"{i}. {one}\n" for i, one in enumerate(SENTENCES[:6])),
@@ -164,3 +166,15 @@ def test_json_of_pandas_says_how_rows_are_written(tmp_path: Path, capsys: pytest
     words = ["corpus", "mono", "lang=sw", f"source=jsonl:{tmp_path}/a", f"out={tmp_path}/out"]
     assert cli.main(words) == 2
     assert "to_json(orient='records', lines=True)" in capsys.readouterr().err
+
+
+def test_pairs_in_fields_of_other_names_say_how_they_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [json.dumps({"src_text": "A house.", "tgt_text": one}) for one in SENTENCES]
+    (tmp_path / "a").write_text("\n".join(rows), encoding="utf-8")
+    words = ["corpus", "parallel", "pair=en-sw", f"source=jsonl:{tmp_path}/a", f"out={tmp_path}/out"]
+    assert cli.main(words) == 2
+    said = capsys.readouterr().err
+    assert "the first such row has src_text, tgt_text" in said
+    assert "name the two columns behind the file: FILE#SRC+TGT" in said

@@ -1,6 +1,7 @@
 """Tables as R, spreadsheets, fast_align and Tatoeba write them: cells without names, lines above the names."""
 
 import json
+import re
 
 import pytest
 
@@ -187,3 +188,26 @@ def test_the_fields_of_a_row_without_two_texts_are_named(tmp_path, capsys):
     words = ["corpus", "parallel", "pair=en-sw", f"source=jsonl:{tmp_path}/a.jsonl", f"out={tmp_path}/out"]
     assert cli.main(words) == 2
     assert "the first such row has src_text, tgt_text" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("mark", ["\t", ","])
+def test_a_backslash_before_a_line_end_or_a_delimiter_is_in_the_cell(tmp_path, mark):
+    """Rows of MySQL's INTO OUTFILE: line ends, delimiters and backslashes inside of cells, in any column."""
+    stories = [
+        "Habari ya asubuhi na karibu.", f"Leo ni{mark} siku njema.", "Mstari wa kwanza.\nMstari wa pili.\nWa tatu.",
+        "Njia ni hii \\", "Mwisho ni huu hapa.",
+    ] * 4  # fmt: skip
+    rows = [
+        (str(n), text, f"maelezo {n}\nna zaidi" if n % 5 == 2 else "maelezo\\")
+        for n, text in enumerate(stories)
+    ]
+    lines = [mark.join(re.sub(rf"([\\\n{mark}])", r"\\\1", cell) for cell in row) + "\n" for row in rows]
+    assert texts(tmp_path / "a", "".join(lines), "#2") == [text.replace("\\", "\\\\") for text in stories]
+    as_pairs, lost, _ = pairs(tmp_path / "a", "".join(lines), "#2+3")
+    assert (len(as_pairs), lost) == (20, {})
+    assert as_pairs[2] == (stories[2], "maelezo 2\nna zaidi")
+
+
+def test_a_row_that_ends_in_a_backslash_is_not_joined_to_the_next(tmp_path):
+    lines = [f"{n}\tFaili iko kwenye C:\\nyumba{n}\\\n" for n in range(8)]
+    assert len(texts(tmp_path / "a", "".join(lines), "#2")) == 8

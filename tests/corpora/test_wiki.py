@@ -240,6 +240,8 @@ FRENCH = [
     ("en", "H<sub>2</sub>O", "H2O"), ("ru", "{{дата|3|5|1950}}", "3.5.1950"), ("ko", "{{llang|en|London}}", "London"),
     ("he", "{{אנגלית|house}}", "house"), ("ar", "{{إنج|house}}", "house"),
     ("ru", "{{Флагификация|Кения}}", "Кения"), ("es", "{{bandera2|Kenia}}", "Kenia"), ("ko", "{{국기|케냐}}", "케냐"),
+    ("tr", "{{bayrak|Kenya}}", "Kenya"), ("ar", "{{علم|كينيا}}", "كينيا"), ("de", "{{FormatZahl|10000}}", "10000"),
+    ("tr", "{{birim|324|m}}", "324 m"),
     ("fi", "{{k-de|Wort}}", "Wort"), ("de", "{{start date|1998|5|4}}", "1998-05-04"),
 ])  # fmt: skip
 def test_templates_keep_the_text_that_they_show(lang: str, source: str, text: str) -> None:
@@ -426,3 +428,18 @@ def test_the_last_revision_of_a_page_is_read(tmp_path: Path) -> None:
     assert (doc.text, doc.date) == ("Mji mkubwa.", "2020-01-01T00:00:00Z")
     assert "declared_lang" not in doc.meta
     assert ledger.notes[wiki.OLDER_NOTE] == 1
+
+
+@pytest.mark.parametrize("siteinfo", ["", "<siteinfo><sitename>W</sitename></siteinfo>"])
+@pytest.mark.parametrize("begin", ["<pagw>", "<pag", "< page >"])
+def test_a_first_page_without_its_tag_is_counted(tmp_path: Path, siteinfo: str, begin: str) -> None:
+    """Damage before the first page is not taken for the head of the dump."""
+    page = "<title>T</title><ns>0</ns><id>1</id><revision><text>Nairobi ni mji mkuu.</text></revision></page>"
+    (tmp_path / "a.xml").write_text(
+        f'<mediawiki xml:lang="sw">\n{siteinfo}\n{begin}{page}</mediawiki>', encoding="utf-8"
+    )
+    _, ledger = read(tmp_path / "a.xml")
+    assert ledger.dropped_chars["read", "bytes outside any page"] + ledger.dropped_chars[
+        "read", "damaged page"
+    ] >= len(page)
+    assert not ledger.unaccounted_bytes()

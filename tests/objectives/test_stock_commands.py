@@ -143,6 +143,20 @@ def test_interactive_writes_what_translate_does(
     assert [found[number][1] for number in range(3)] == translated(folder, texts, "en", "ar")
 
 
+@pytest.mark.parametrize(("trained", "given"), [("mbart", "umt"), ("umt", "mbart")])
+def test_a_checkpoint_of_another_task_with_a_decoder_translates(
+    made: Made, bitext: Path, capsys: pytest.CaptureFixture[str], trained: str, given: str
+) -> None:
+    pairs = ["objectives.umt.pairs=en-ar"] if trained == "umt" else []
+    folder = made(trained, *pairs)
+    words = ["--task", f"xling_{given}", "-s", "ar", "-t", "en", "--gen-subset", "valid", *SEARCH]
+    call(generate, options.get_generation_parser(), bitext, folder, *words)
+    found = hypotheses(capsys.readouterr().out)
+    call(generate, options.get_generation_parser(), bitext, folder, *words[2:], "--task", f"xling_{trained}")
+    assert hypotheses(capsys.readouterr().out) == found
+    assert len({text for _, text in found.values()}) > 1
+
+
 def test_eval_lm_gives_the_perplexity_of_the_validation(made: Made, build: Any, bitext: Path) -> None:
     folder = made("clm", "objectives.clm.tokens_per_sample=32")
     words = ["--task", "xling_clm", "--tokens-per-sample", "32", "--gen-subset", "valid", "--cpu"]

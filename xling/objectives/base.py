@@ -211,6 +211,11 @@ class XlingTask(StockCommands, FairseqTask):  # type: ignore[misc]
         """Build the model, including the objectives' own modules."""
         model = super().build_model(cfg, from_checkpoint)
         self.attach(model)
+        if (
+            from_checkpoint and self.cfg.source_lang
+        ):  # a checkpoint of any objective with a decoder translates
+            model.extras.clear()
+            model.register_load_state_dict_pre_hook(_leave_out_extras)
         return model
 
     def attach(self, model: Any) -> None:
@@ -291,6 +296,11 @@ class XlingTask(StockCommands, FairseqTask):  # type: ignore[misc]
         if split not in self.datasets:
             asked = self.cfg.source_lang or self.cfg.target_lang  # by fairseq-generate
             self.datasets[split] = self.dataset_of_direction(split) if asked else self.build_dataset(split)
+
+
+def _leave_out_extras(_model: Any, state: dict[str, Any], *_: Any) -> None:
+    for key in [key for key in state if key.startswith("extras.")]:
+        del state[key]
 
 
 def load_dictionary(data: Path) -> Dictionary:

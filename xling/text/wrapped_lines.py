@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from xling.text.long_texts import CLOSING, SENTENCE_ENDS, is_ended
 from xling.text.words.units import unspaced_share
@@ -20,6 +20,11 @@ _HYPHENS = "-\u2010\u00ad\u00ac"  # the last two are never part of a word
 _DIVIDED = re.compile(rf"([^\W\d_]+)[{_HYPHENS}]\n(?!(?:und|oder|and) )([^\W\d_]+)")
 _COMPOUND = re.compile(r"[^\W\d_]+[-\u2010][^\W\d_]+")
 _MIN_DIVIDED, _MIN_SHARE_DIVIDED = 3, 0.04
+_PAGE = re.compile(
+    r"(?:[^\W\d_]{1,8}\.? |[-\u2013\u2014\[(|~* ]*)(\d{1,4})[-\u2013\u2014\])|~* ]*|"
+    r"(\d{1,4})(?:\s{2,}|\s+\|\s+)\S.{,60}|\S.{,60}(?:\s{2,}|\s+\|\s+)(\d{1,4})"  # with the head of the page
+)
+_MAX_PAGES_WITHOUT = 3  # in a row: pictures, and first pages of chapters
 _AND = ("und ", "oder ", "and ")  # behind a part of a compound that goes on later: ``Haupt- und Nebensatz``
 # A verse ends with one of these more often than a line that is full.
 _PAUSES = (*SENTENCE_ENDS, *",;:،؛，、；：|")
@@ -67,6 +72,41 @@ def compounds_of_divided(lines: Sequence[str]) -> frozenset[str] | None:
     return frozenset(
         match[0].lower().replace("\u2010", "-") for line in texts for match in _COMPOUND.finditer(line)
     )
+
+
+def without_pages(head: Sequence[str], lines: Iterable[str], tell: Callable[[], object]) -> Iterator[str]:
+    """Yield lines without page numbers, if ``head``, the first lines, shows some; ``tell`` is called for each.
+
+    The empty lines around those inside of a sentence go too.
+    """
+    expected, last = _first_page(list(filter(None, map(str.strip, head)))), ""
+    is_numbered, is_empty, is_page = expected >= 0, False, False
+    for line in lines:
+        page = _page(text := line.strip())
+        if is_numbered and expected <= page <= expected + _MAX_PAGES_WITHOUT:
+            expected, is_page = page + 1, True
+            tell()
+        elif not text:
+            is_empty = True
+        else:
+            if is_empty and (not is_page or is_ended(last)):
+                yield ""
+            yield line
+            last, is_empty, is_page = text, False, False
+
+
+def _first_page(texts: Sequence[str]) -> int:
+    """Return the first of the page numbers that count up, more than half of them inside of sentences, or -1."""
+    pages = [(number, place) for place, text in enumerate(texts) if (number := _page(text)) >= 0]
+    in_turn = {each for pair in itertools.pairwise(pages) if pair[1][0] == pair[0][0] + 1 for each in pair}
+    num_inside = sum(place > 0 and not is_ended(texts[place - 1]) for _, place in in_turn)
+    return min(in_turn)[0] if num_inside > len(in_turn) / 2 else -1
+
+
+def _page(line: str) -> int:
+    """Return the number of a page in the line that has it, alone or beside the head of the page; else -1."""
+    page = _PAGE.fullmatch(line)
+    return int(next(filter(None, page.groups()))) if page else -1
 
 
 def join_wrapped(lines: Iterable[str], width: int, compounds: Collection[str] | None = None) -> Iterator[str]:

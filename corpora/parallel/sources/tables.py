@@ -43,6 +43,7 @@ _LANG_COLUMNS = tuple(
     tuple(f"{side}_{word}" for side in sides for word in ("lang", "language"))
     for sides in (("src", "source"), ("tgt", "target"))
 )
+FIRST_ROW = "malformed: the first such row "
 _ARRAY = "is an array: jq -c '.[]' makes rows of it"
 _DOC_COLUMNS = ("doc", "doc_id", "document")
 _TRANSLATION = "translation"
@@ -134,7 +135,7 @@ class Jsonl(TableFile):
                 if row is None:
                     if (READ_STAGE, "malformed") not in ledger.dropped and isinstance(record, dict | list):
                         fields = f"has {', '.join(record)}" if isinstance(record, dict) else _ARRAY
-                        ledger.count_event(f"malformed: the first such row {fields}"[:200])
+                        ledger.count_event(f"{FIRST_ROW}{fields}"[:200])
                     drop_row(ledger, "malformed", f"{path}/{number}", line)
                 else:
                     yield row

@@ -23,6 +23,7 @@ FAILING = {
     "corpus mono": ["lang=sw", "source=jsonl:x", "dedup=false", "near_dedup=false", "lm.model=none"],
     "corpus parallel": ["source=moses:a+b"],
     "align": ["method=embedding", "checkpoint=x", "src=a", "tgt=b"],
+    "corpus langid-eval": ["text.sw=x"],
     "mine": ["index=exact", "margin=absolute", "src_vectors=a", "tgt_vectors=b"],
     "pretrain static": ["start.encoder=x", "updates=1"],
     "umt": ["denoise=none"],

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.corpora.reading import read
 from xling.text.files import parquet_pages, parquet_rows, thrift
 from xling.text.files.parquet_rows import DamagedCell, LongCell, read_rows
 
@@ -148,3 +149,54 @@ def test_the_most_bytes_that_rows_take(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="damaged head"):
             parquet_pages.most_bytes(file, (place[0] + 2, *place[1:]), 1)
     assert found == [3, 4, 6, 8]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        {1: (thrift.I32, 0), 2: (thrift.LIST, (thrift.I32, [1])), 3: (thrift.I32, 1)},
+        {1: (thrift.BINARY, b"x"), 2: (thrift.I32, 1), 3: (thrift.I32, 1)},
+        {1: (thrift.I32, 0), 2: (thrift.I32, 1), 3: (thrift.I32, 1), 5: (thrift.I32, 4)},
+        {1: (thrift.I32, 0), 2: (thrift.I32, 1), 3: (thrift.TRUE, None)},
+    ],
+)
+def test_a_field_of_another_type_in_the_head_of_a_page_is_damage(tmp_path: Path, head: thrift.Struct) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(
+        pa.table({"text": [f"{i:>40}" for i in range(9)]}), path, row_group_size=3, use_dictionary=False
+    )
+    place = pq.read_metadata(path).row_group(1).column(0).data_page_offset
+    data, new = path.read_bytes(), thrift.written(head)
+    path.write_bytes(data[:place] + new + data[place + len(new) :])
+    rows = list(read_rows(path, list))
+    assert [row["text"].strip() if row else None for row in rows] == [*"012", None, None, None, *"678"]
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+@pytest.mark.parametrize("head", [True, False])
+def test_damage_in_one_column_leaves_the_others_of_its_row_group(
+    tmp_path: Path, codec: str, head: bool
+) -> None:
+    """A date that cannot be read costs no text, and is not there; of a text that is lost the row is."""
+    path = tmp_path / "a.parquet"
+    words = [f"Habari ya asubuhi {i}, karibu sana." for i in range(210)]
+    dates = [f"2024-05-{i % 28 + 1:02d}" for i in range(210)]
+    table = pa.table({"text": words, "date": dates, "url": [f"http://a/{i}" for i in range(210)]})
+    pq.write_table(table, path, row_group_size=70, compression=codec, use_dictionary=False)
+    whole, found = path.read_bytes(), pq.read_metadata(path)
+    for number, name in enumerate(table.column_names):
+        column = found.row_group(1).column(number)
+        start = column.data_page_offset + (0 if head else column.total_compressed_size // 2)
+        path.write_bytes(whole[:start] + b"\xff" * 40 + whole[start + 40 :])
+        rows = list(read_rows(path, list))
+        assert [row["text"] for row in rows if row and isinstance(row["text"], str)][:70] == words[:70]
+        lost = {key for row in rows[70:140] for key, cell in row.items() if isinstance(cell, DamagedCell)}
+        assert lost == {name}
+        assert rows[:70] + rows[140:] == table.to_pylist()[:70] + table.to_pylist()[140:]
+        docs, ledger = read(f"parquet:{path}")
+        if name == "text":
+            assert 140 <= len(docs) < 210
+            assert set(ledger.dropped) <= {("read", "damaged row group"), ("read", "not text")}
+        else:
+            assert [doc.text for doc in docs] == words
+            assert [doc.date for doc in docs[:70]] == dates[:70]

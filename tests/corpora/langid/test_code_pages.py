@@ -25,8 +25,14 @@ TEXTS = {
     "ko": "모든 인간은 태어날 때부터 자유로우며 그 존엄과 권리에 있어 동등하다.",
     "fr": "Les élus gallois sont consternés par une idée visant à remplacer leur titre à l’assemblée.",
     "de": "Wir müssen die Straße überqueren, bevor es später wird und die Türen schließen.",
+    "mt": "Il-bnedmin kollha jitwieldu ħielsa u ugwali fid-dinjità u d-drittijiet; huma mogħnija bir-raġuni.",
+    "eo": "Ĉiuj homoj estas denaske liberaj kaj egalaj laŭ digno kaj rajtoj; ili posedas racion, kaj ŝanĝas aĵojn.",
+    "cy": "Mae pob tŷ a phob gŵr yn y dref hon yn gyfartal; cafodd y ddŵr ei gludo i’r tŷ gan y gŵr ifanc.",
+    "is": "Hver maður er borinn frjáls og jafn öðrum að virðingu og réttindum; menn eru gæddir vitsmunum og þörf.",
 }  # fmt: skip
 DAMAGE = [
+    ("mt", "iso8859_3", "cp1252"), ("eo", "iso8859_3", "latin-1"), ("cy", "iso8859_14", "cp1252"),
+    ("is", "mac_iceland", "cp1252"), ("ro", "iso8859_16", "cp1252"), ("ro", "mac_romanian", "cp1252"),
     ("pl", "cp1250", "cp1252"), ("pl", "iso8859_2", "cp1252"), ("pl", "cp1250", "cp1251"), ("cs", "cp1250", "cp1252"),
     ("hu", "cp1250", "cp1252"), ("ro", "cp1250", "cp1252"), ("tr", "cp1254", "cp1252"), ("lt", "cp1257", "cp1252"),
     ("ru", "cp1251", "cp1252"), ("ru", "koi8_r", "cp1252"), ("ru", "koi8_r", "cp1251"), ("ru", "cp1251", "koi8_r"),

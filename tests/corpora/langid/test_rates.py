@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -241,3 +242,21 @@ def test_a_language_that_the_model_mostly_misses_is_named_before_a_build() -> No
     (line,) = LangId(langs=("io", "sw")).hard_to_find()
     assert "texts in Ido the model finds" in line and "for eo; where all of a source is in io, leave" in line
     assert LangId(langs=("io",), model=Path("of-my-own.npz")).hard_to_find() == []
+
+
+@pytest.mark.parametrize(
+    ("lang", "other"), [("prs", "fa"), ("arz", "ar"), ("ary", "ar"), ("hne", "hi"), ("szl", "pl")]
+)
+def test_a_language_without_held_out_text_that_is_missed_is_named_before_a_build(
+    lang: str, other: str
+) -> None:
+    (line,) = LangId(langs=(lang, "sw")).hard_to_find()
+    assert f"for {other}; where all of a source is in {lang}, leave langid out of after_dedup=" in line
+    found, taken = (int(share) for share in re.findall(r"(\d+)%", line))
+    assert found <= 11 and taken >= 85
+
+
+def test_missed_languages_are_in_the_file_of_rates(tmp_path: Path) -> None:
+    rates = Rates("m", 100, {"sw": 1}, {"sw": {"sw": [1]}}, {"prs": (9, 1, "fa", 7)})
+    rates.save(tmp_path / "a.json")
+    assert {lang: tuple(row) for lang, row in load(tmp_path / "a.json").missed.items()} == rates.missed

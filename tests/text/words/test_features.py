@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import unicodedata
 
 import numpy as np
@@ -38,6 +39,8 @@ def test_a_word_has_its_latin_spelling(word: str, roman: str) -> None:
         ("གངས་ཅན", "gngschn"), ("ߒߞߏ", "nkoo"), ("ڪراچي", "krachy"), ("ꦗꦮ", "jw"), ("ꦱꦺꦴꦭꦺꦴ", "solo"),
         ("ꦪꦺꦴꦒꦾꦏꦂꦠ", "yogykrt"), ("ᬩᬮᬶ", "bli"), ("ᬤᬾᬦ᭄ᬧᬲᬃ", "denpsr"), ("ᮘᮔ᮪ᮓᮥᮀ", "bndung"), ("ꯃꯅꯤꯄꯨꯔ", "mnipur"),
         ("װאַשינגטאָן", "washyngtan"), ("Әлем", "alem"), ("កម្ពុជា", "kmpucha"), ("བོད་", "bod"), ("ኢትዮጵያ", "iteyopeya"),
+        ("ᐃᓄᒃᑎᑐᑦ", "inoktitot"), ("ᑲᑎᕐᔪᐊᕐᓂᕐᒥ", "katiryoarnirmi"), ("ᓀᐦᐃᔭᐍᐏᐣ", "nehiyawewin"),
+        ("ᐊᓂᔑᓈᐯᒧᐎᓐ", "anishinapemowin"),
     ],
 )  # fmt: skip
 def test_letters_are_sounds_and_not_the_words_of_their_names(word: str, roman: str) -> None:
@@ -66,7 +69,14 @@ def test_no_letter_of_a_living_script_is_spelled_by_its_name() -> None:
     }
     letters = [c for c in map(chr, range(0x80, 0x2E80)) if c.isalpha() and languages.script_of(c) in scripts]
     assert len(letters) > 2000
-    assert [c for c in letters if len(romanise(c)) > 4] == []
+    assert [c for c in letters if len(romanise(c)) > 5] == []
+    silent = [c for c in letters if not romanise(c) and unicodedata.category(c) == "Lo"]
+    assert len(silent) <= 42, silent  # glottal stops, clicks, signs, and letters that carry a vowel sign
+    assert all(
+        re.search("GLOTTAL|FINAL DOUBLE ACUTE", unicodedata.name(c))
+        for c in silent
+        if ord(c) in range(0x1401, 0x1680)
+    )
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,10 @@ CONDITIONS: dict[str, tuple[Condition, ...]] = {
         Condition("size", lambda c: not c.source or _schemes("opus:")(c), "a source opus:"),
     ),
     "corpus bitext": (_ENCODER,),
+    "corpus langid-eval": (
+        Condition("precision threshold", lambda c: c.prior, "prior.LANG="),
+        Condition("labels", lambda c: c.labelled or c.model, "labelled= or model="),
+    ),
     "align": (
         Condition("checkpoint layer", lambda c: c.method == "embedding", "method=embedding"),
         Condition("aligner.*", lambda c: c.method != "embedding", "method=own"),

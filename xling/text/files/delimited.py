@@ -2,7 +2,8 @@ r"""Rows of delimited text (CSV, TSV), each read strictly for itself, so that da
 
 A cell in quotes may have line ends, as RFC 4180 allows. It ends at a quote before a delimiter or a line end. A quote
 that does not close in this way, or closes only after lines that are rows of their own, makes one malformed row.
-Files that write a quote inside of a cell as ``\"`` (MySQL, Spark), or cells in single quotes, are read as such.
+Files that write a quote inside of a cell as ``\"`` (MySQL, Spark), or cells in single quotes, are read as such. So is
+a backslash before a delimiter or a line end in a cell (MySQL's ``INTO OUTFILE``).
 """
 
 import re
@@ -27,6 +28,7 @@ _WORD_IN_QUOTES = re.compile(r'"(?:[^"]|"")+"')
 _INSIDE = re.compile(r'(?:[^"]++|"")*+')
 _SINGLE = re.compile(r"'((?:[^']|'')*+)'")
 _SINGLE_QUOTED = re.compile(rf"{_SINGLE.pattern}(?:([,;\t|]){_SINGLE.pattern}(?:\2{_SINGLE.pattern})*)?")
+_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*+\\\Z")  # an odd number of backslashes
 _MIN_SINGLE_QUOTED, _SHOWN_CHARS = 5, 200
 _MAX_LINES, _MAX_OPEN = 10_000, 40  # of a row, and of its cells that go on in a later line
 _MIN_SHARE, _MARGIN = 0.5, 0.1
@@ -181,10 +183,31 @@ class Rows:
     def _row(self, line: str) -> TextRow:
         cells, error = self._split(line)
         if not error:
-            return TextRow(line, tuple(cells))
+            is_escaped = self.width > 1 and any(_ESCAPE.search(cell) for cell in cells)
+            return (is_escaped and self._escaped(line)) or TextRow(line, tuple(cells))
         if error == _OPEN and (text := self._joined(line)) is not None:
             return TextRow(text, None if isinstance(text, BadLine) else tuple(self._split(text)[0]))
         return TextRow(line, None)
+
+    def _escaped(self, line: str) -> TextRow | None:
+        """Return the row in which backslashes stand before delimiters and line ends of cells, None if none is."""
+        num_lines = 0
+        while _ESCAPE.search(line) and len(line) <= MAX_CELL_BYTES and num_lines < _MAX_LINES:
+            later = self._peek(num_lines)
+            if later is None or isinstance(later, BadLine):
+                return None
+            line, num_lines = f"{line[:-1]}\n{later}", num_lines + 1
+        cells: list[str] = []
+        for cell in self._split(line)[0]:
+            if cells and _ESCAPE.search(cells[-1]):
+                cells[-1] = f"{cells[-1][:-1]}{self.delimiter}{cell}"
+            else:
+                cells.append(cell)
+        if len(cells) != self.width:
+            return None
+        for _ in range(num_lines):
+            self._waiting.popleft()
+        return TextRow(line, tuple(cells))
 
     def _joined(self, line: str) -> str | None:
         """Return the row that begins in ``line`` and ends in a later one, which is taken; None if there is none.

@@ -24,7 +24,9 @@ _MARKED = re.compile(
     r"[a-zA-Z][\w.-]*=\S.*|[\d:]+\.\d+,[\d:]+\.\d+|[A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d .*|\d+:\d\d <.*|"
     r"(?:\d+:)?\d+:\d\d|\[?\d+:\d\d:\d\d(?:[.,]\d+)?\]? .*"
 )
-_NUMBERED = re.compile(r"[\[(]?\d{1,7}(?::\d{1,3})?[\]).:]?\s+\S.*")
+_NUMBERED = re.compile(
+    r"[\[(]?\d{1,7}(?::\d{1,3})?[\]).:]?\s+\S.*|(?:[1-4] ?)?[^\W\d_]+\.? \d{1,3}[:.]\d{1,3}\s+\S.*"  # or a verse
+)
 _MARKDOWN = re.compile(r"#{1,6} \S.*|```.*|\|.*\||.*\]\((?:https?:|[#/.]).*")
 _MAIL = re.compile(
     "(?:Received|Return-Path|Delivered-To|Message-I[Dd]|MIME-Version|Content-(?:Type|Transfer-Encoding)|In-Reply-To|"

@@ -1,6 +1,7 @@
-"""Rows of Parquet files: only the wanted columns, and a damaged cell or row group costs no other row."""
+"""Rows of Parquet files: only the wanted columns; a damaged cell or column costs no other."""
 
 import contextlib
+import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
@@ -33,13 +34,17 @@ class LongCell(DamagedCell):
     """Stands for the value of a cell that is over the limit."""
 
 
+class LostCell(DamagedCell):
+    """Stands for the value of a cell in a stretch of its column that cannot be read."""
+
+
 def read_rows(
     path: Path, pick: Callable[[Sequence[str]], Sequence[str]], max_bytes: int = MAX_LINE_BYTES
 ) -> Iterator[dict[str, Any] | None]:
-    """Yield a row as name -> value, strings and bytes decoded as UTF-8; None for a row in a damaged row group.
+    """Yield a row as name -> value, strings and bytes decoded as UTF-8; None for a row that is all damaged.
 
-    A row group with a page over `parquet_pages.MAX_PAGE_BYTES` is a damaged one. Of one that says to have more rows
-    than the file has bytes, no more are yielded as damaged.
+    Damage in one column leaves the others; a page over `parquet_pages.MAX_PAGE_BYTES` is damage. Of a group that says
+    to have more rows than the file has bytes, no more are damaged.
 
     Args:
         pick: takes the names of all columns and returns those to read.
@@ -64,20 +69,39 @@ def read_rows(
         pq.ParquetFile(path, metadata=metadata, buffer_size=CHUNK_BYTES, read_dictionary=repeated) as once,
     ):
         num_bytes = os.fstat(file.fileno()).st_size
+
+        def rows_of(group: int, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+            of_names = [name for name in repeated if name in names]
+            batch_rows = _batch_rows(file, metadata, group, names, of_names)
+            reader = once if of_names and _has_long(once, group, of_names) else table
+            for batch in reader.iter_batches(batch_rows, row_groups=[group], columns=names):
+                cells = {name: _reader(batch.column(name), max_bytes) for name in names}
+                for row in range(batch.num_rows):
+                    yield {name: read(row) for name, read in cells.items()}
+
         for group in range(table.num_row_groups):
-            num_left = metadata.row_group(group).num_rows
+            num_rows, num_read = metadata.row_group(group).num_rows, 0
             try:
-                batch_rows = _batch_rows(file, metadata, group, names, repeated)
-                reader = once if repeated and _has_long(once, group, repeated) else table
-                for batch in reader.iter_batches(batch_rows, row_groups=[group], columns=names):
-                    cells = {name: _reader(batch.column(name), max_bytes) for name in names}
-                    for index in range(batch.num_rows):
-                        yield {name: read(index) for name, read in cells.items()}
-                        num_left -= 1
+                for row in rows_of(group, names):
+                    yield row
+                    num_read += 1
             except DAMAGE as error:
                 raise_if_of_machine(error)
-                for _ in range(min(num_left, num_bytes)):
-                    yield None
+                apart = zip(*(_cells_or_lost(rows_of(group, [name]), name) for name in names), strict=True)
+                for cells in itertools.islice(apart, num_read, min(num_rows, num_read + num_bytes)):
+                    is_lost = all(isinstance(cell, LostCell) for cell in cells)
+                    yield None if is_lost else dict(zip(names, cells, strict=True))
+
+
+def _cells_or_lost(rows: Iterator[dict[str, Any]], name: str) -> Iterator[Any]:
+    """Yield the cells of a column up to its damage, and `LostCell` from there on without end."""
+    try:
+        for row in rows:
+            yield row[name]
+    except DAMAGE as error:
+        raise_if_of_machine(error)
+    while True:
+        yield LostCell()
 
 
 def text_rows(

@@ -83,9 +83,12 @@ def read_struct(data: bytes) -> tuple[Struct, int]:
 
 
 def get(struct: Struct, number: int, default: Any = None) -> Any:
-    """Return the value of a field; lists without the type of their items."""
+    """Return the value of a field; lists without their items' type (ValueError: not of the type of ``default``)."""
     kind, value = struct.get(number, (0, default))
-    return value[1] if kind in (LIST, SET) else value
+    value = value[1] if kind in (LIST, SET) else value
+    if default is not None and type(value) is not type(default):
+        raise ValueError(f"field {number} of the metadata is no {type(default).__name__}")
+    return value
 
 
 def written(struct: Struct) -> bytes:

@@ -70,7 +70,8 @@ _RUNS = {
     ),
 }  # fmt: skip
 _LATER_RUNS = {  # from version 5 on
-    0x05F0: "w oy ey", 0x0EC6: "- . . . . . . o", 0x0FB0: "a", 0x0F82: "n n",  # Yiddish, Lao, Tibetan
+    0x05F0: "w oy ey", 0x141E: "- t k sh s n w - h w ch y t",  # finals of Cree
+    0x0EC6: "- . . . . . . o", 0x0FB0: "a", 0x0F82: "n n",  # Yiddish, Lao, Tibetan
     0x1900: "-", 0x10D1D: "a i u e o", 0x1E922: "a",  # Limbu, Hanifi Rohingya, Adlam
     0x1B00: (  # Balinese
         "n n ng r h a a i i u u r r l l e ai o au k k g g ng ch ch j j ny t t d d n t t d d n p p b b m y r l w s s s "
@@ -98,8 +99,17 @@ def _spellings(runs: Mapping[int, str]) -> dict[str, str]:
     }
 
 
+def _syllabics() -> dict[str, str]:
+    """Return the spellings of Inuktitut's, Cree's and Ojibwe's letters: the last word of the name (WEST-CREE PWII)."""
+    chars = map(chr, (*range(0x1401, 0x1680), *range(0x18B0, 0x18F6)))
+    sounds = {char: unicodedata.name(char).split()[-1].lower().replace("-", "") for char in chars}
+    return {char: _LONG_OR_C.sub(lambda sound: sound[1] or "ch", sounds[char]) for char in sounds}
+
+
+_LONG_OR_C = re.compile(r"([aeio])\1|c(?!h)")
 _SPELLING_OF_CHARACTER = _spellings(_RUNS)
-_LATER_SPELLINGS = str.maketrans({**_spellings(_LATER_RUNS), "ั": "a", "ฦ": "lu", "ҵ": "ts", "ᡃ": ""})
+_LETTERS = {"ઍ": "e", "ઑ": "o", "ั": "a", "ฦ": "lu", "ҵ": "ts", "ᡃ": "", "ᐞ": "", "᙭": ""}
+_LATER_SPELLINGS = str.maketrans({**_syllabics(), **_spellings(_LATER_RUNS), **_LETTERS})
 _OTHER_LETTERS = (
     "ә:a һ:h ӏ: ӕ:ae ҥ:ng ڪ:k ڭ:ng ګ:g څ:ts ځ:dz ږ:zh ڻ:n ؠ:y ำ:am ฤ:ru འ:a ߑ: ߠ:n ߧ:ny ៜ: ᠩ:ng っ: ッ: ʊ:u ɑ:a "
     "ʌ:a ɩ:i ɣ:g ɯ:u ʉ:u ʃ:sh ʒ:zh ȝ:gh ʔ: ʕ: ꞌ: ǀ: ǁ: ǂ: ǃ:"
