@@ -12,6 +12,7 @@ import os
 import random
 import re
 import socket
+import tempfile
 import threading
 import time
 import urllib.error
@@ -29,7 +30,7 @@ from xling.core.output.command_result import tell
 from xling.core.output.manifest import write_atomic
 
 # Common Crawl's servers use 403 and 503 to ask a client to slow down.
-_RETRIED_STATUSES = frozenset({403, 408, 425, 429, 500, 502, 503, 504})
+_RETRIED_STATUSES = frozenset({403, 408, 425, 429})
 _CHUNK_BYTES = 1 << 20
 MAX_LIST_BYTES = 1 << 26
 """Of a list of files, of corpora or of checksums; real ones have up to 12 MB."""
@@ -137,23 +138,17 @@ def open_url(url: str | urllib.request.Request, timeout_s: float) -> Any:
         OSError: no answer, or an error.
     """
     check_url(url if isinstance(url, str) else url.full_url)
-    return urllib.request.build_opener(_WebRedirectsOnly).open(url, timeout=timeout_s)
+    try:
+        return urllib.request.build_opener(_WebRedirectsOnly).open(url, timeout=timeout_s)
+    except http.client.HTTPException as error:  # what came is no HTTP
+        raise ConnectionError(" ".join(str(error).split()) or type(error).__name__) from None
 
 
-def read_answer(url: str, timeout_s: float) -> bytes:
-    """Return what a web server answers, which is a list and never longer than `MAX_LIST_BYTES`.
-
-    Raises:
-        UserError: another scheme, or a longer answer.
-        OSError: no answer, or an error.
-    """
-    with open_url(url, timeout_s) as answer:
-        content: bytes = answer.read(MAX_LIST_BYTES + 1)
-    if len(content) > MAX_LIST_BYTES:
-        raise UserError(
-            f"{url} answers with more than {MAX_LIST_BYTES:,} bytes", "a list", "use another mirror"
-        )
-    return content
+def read_answer(url: str, patience: Patience = Patience(num_tries=4)) -> bytes:
+    """Return what a web server answers, which is a list and never longer than `MAX_LIST_BYTES`; tried as by `fetch`."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "answer"
+        return fetch(Download(url, path, max_bytes=MAX_LIST_BYTES), patience).read_bytes()
 
 
 def parse_length(content_length: str | None) -> int | None:
@@ -401,7 +396,7 @@ def _check_refusal(download: Download, handle: BinaryIO, error: urllib.error.HTT
 
 def is_retried(status: int) -> bool:
     """Return whether a request that was answered with ``status`` may succeed later."""
-    return status in _RETRIED_STATUSES
+    return status in _RETRIED_STATUSES or status >= 500
 
 
 def retry_after(error: urllib.error.HTTPError) -> float:

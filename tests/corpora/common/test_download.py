@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from xling.core.errors import UserError
-from xling.corpora.common.download import Download, Patience, fetch, fetch_all
+from xling.corpora.common.download import Download, Patience, fetch, fetch_all, open_url, read_answer
 
 BODY = bytes(range(256)) * 4096  # 1 MiB
 QUICK = Patience(num_tries=4, first_wait_s=0.01, longest_wait_s=0.05, timeout_s=0.5)
@@ -54,8 +54,13 @@ class Handler(BaseHTTPRequestHandler):
         visit = self.server.visits(self.path)
         kind = self.path.strip("/").partition("?")[0]
         start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
-        if kind in ("403", "429", "503") and visit <= 2:
+        if kind in ("403", "429", "503", "509") and visit <= 2:
             return self.refuse(int(kind))
+        if kind in ("no-http", "cut-piece") and visit == 1:
+            self.close_connection = True
+            head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n100\r\n" + BODY[:4]
+            self.wfile.write(head if kind == "cut-piece" else b"\x16\x03\x01 nonsense\r\n\r\n")
+            return None
         if kind == "elsewhere":
             self.send_response(302)
             self.send_header("Location", "ftp://127.0.0.1/etc/passwd")
@@ -135,8 +140,8 @@ def sha256() -> str:
 @pytest.mark.parametrize(
     ("kind", "num_requests"),
     [
-        ("good", 1), ("403", 3), ("429", 3), ("503", 3), ("truncated", 2), ("drip", 3), ("no-range", 2),
-        ("changed", 2), ("stall", 2), ("slow", 1), ("no-length", 1), ("garbled", 2),
+        ("good", 1), ("403", 3), ("429", 3), ("503", 3), ("509", 3), ("truncated", 2), ("drip", 3), ("no-range", 2),
+        ("changed", 2), ("stall", 2), ("slow", 1), ("no-length", 1), ("garbled", 2), ("no-http", 2), ("cut-piece", 2),
     ],
 )  # fmt: skip
 def test_a_failing_server_still_gives_the_right_bytes(
@@ -147,6 +152,16 @@ def test_a_failing_server_still_gives_the_right_bytes(
     assert path.read_bytes() == BODY
     assert server.visits(f"/{kind}") == num_requests
     assert {p.name for p in path.parent.iterdir()} == {"file", ".file.sha256"}
+
+
+@pytest.mark.parametrize("kind", ["403", "429", "503", "truncated", "no-http", "cut-piece"])
+def test_a_list_comes_whole_from_a_failing_server(server: Server, kind: str) -> None:
+    assert read_answer(server.url(kind), QUICK) == BODY
+
+
+def test_an_answer_that_is_no_http_is_an_error_of_the_connection(server: Server) -> None:
+    with pytest.raises(ConnectionError, match="nonsense$"):
+        open_url(server.url("no-http"), 5)
 
 
 def test_a_truncated_body_goes_on_where_it_stopped(server: Server, tmp_path: Path) -> None:
