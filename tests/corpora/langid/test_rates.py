@@ -105,8 +105,10 @@ def commonlid(path: Path, rows: list[tuple[str, str]]) -> Path:
 def test_commonlid_is_scored_with_the_tags_that_no_model_knows(tmp_path: Path) -> None:
     rows = [(text, tag) for lang, tag in (("sw", "swh"), ("en", "eng")) for text in PAGES[lang]]
     rows += [('"He said ""well"" to the old man at the gate"', "eng"), ("Onye ọ bụla nwere ikike", "qqq")]
+    rows += [("A text whose tag was forgotten", " "), ("", "swh"), ("four\tcells", "in\tone row")]
     path = commonlid(tmp_path / "commonlid.tsv.gz", rows)
     answer = evaluate(LangidEvalConfig(labelled=(str(path),), out=str(tmp_path / "e")))
+    assert "rows left out: malformed (1), without a tag (1), without a text (1)" in answer
     assert answer.data["texts"] == {"en": 4, "qqq": 1, "sw": 3}
     assert answer.data["macro_f1"] == pytest.approx(2 / 3), (
         "over the languages of the table, as CommonLID does"
