@@ -213,7 +213,9 @@ def _summary(out: Path, cfg: LangidEvalConfig, published: manifest.Manifest) -> 
             f"  tags that are no language of ours, kept as they are: {names}; settings: labels.TAG=CODE"
         )
     if left_out := published.counts["left_out"]:
-        lines.append(f"  rows left out: {', '.join(f'{why} ({number:,})' for why, number in left_out.items())}")
+        lines.append(
+            f"  rows left out: {', '.join(f'{why} ({number:,})' for why, number in left_out.items())}"
+        )
     if any(UNLISTED in row for row in rates.rows.values()):
         lines.append(f"  {UNLISTED}: the model's languages that the table of languages lacks")
     lines.append(

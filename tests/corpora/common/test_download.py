@@ -160,7 +160,7 @@ def test_a_list_comes_whole_from_a_failing_server(server: Server, kind: str) -> 
 
 
 def test_an_answer_that_is_no_http_is_an_error_of_the_connection(server: Server) -> None:
-    with pytest.raises(ConnectionError, match="nonsense$"):
+    with pytest.raises(ConnectionError, match=r"nonsense$"):
         open_url(server.url("no-http"), 5)
 
 
