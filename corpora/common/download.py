@@ -37,6 +37,7 @@ MAX_LIST_BYTES = 1 << 26
 _MAX_FILE_BYTES = 1 << 38  # of a file of which nobody says how long it is; CC-100's largest has 88 GB
 _MARGIN_BYTES = 1 << 20
 _MAX_GROWTH = 2  # a publisher may replace a file by a later one while it is fetched
+_PACKED = (".gz", ".xz", ".bz2", ".zip")
 _NAME = re.compile(r"[\w.-]+")
 
 
@@ -286,7 +287,8 @@ def _download_once(
             # Damaged twice in the same way: the publisher's file is wrong, not the connection.
             if num_bad_checksums == 2:
                 raise UserError(
-                    f"{download.url}: {checksum_error}", fix="check the checksum, or use another mirror"
+                    f"{download.url}: {checksum_error}",
+                    fix="check the network and the checksum, or use another mirror",
                 ) from None
             raise _DownloadFailedError(checksum_error)
         except (_DownloadFailedError, OSError, http.client.HTTPException) as error:
@@ -412,10 +414,12 @@ def _restart(download: Download, handle: BinaryIO) -> None:
 
 
 def _wrong_checksum(download: Download, handle: BinaryIO) -> str:
-    """Return what is wrong with the file's checksum, or ""."""
-    if not download.checksum:
-        return ""
+    """Return what is wrong with the file's checksum, or with its first bytes where it has none, or ""."""
     handle.flush()
+    if not download.checksum:
+        with Path(handle.name).open("rb") as file:
+            is_page = urllib.parse.urlsplit(download.url).path.endswith(_PACKED) and file.read(1) == b"<"
+        return "a web page came in the place of the file" if is_page else ""
     algorithm, _, wanted = download.checksum.partition(":")
     with Path(handle.name).open("rb") as whole:
         actual = hashlib.file_digest(whole, algorithm).hexdigest()

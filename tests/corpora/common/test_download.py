@@ -56,6 +56,13 @@ class Handler(BaseHTTPRequestHandler):
         start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
         if kind in ("403", "429", "503", "509") and visit <= 2:
             return self.refuse(int(kind))
+        if kind.startswith("login/") or (kind.startswith("login-once/") and visit == 1):
+            page = b"<html>Log in</html>"
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(page)))
+            self.end_headers()
+            self.wfile.write(page)
+            return None
         if kind in ("no-http", "cut-piece") and visit == 1:
             self.close_connection = True
             head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n100\r\n" + BODY[:4]
@@ -157,6 +164,14 @@ def test_a_failing_server_still_gives_the_right_bytes(
 @pytest.mark.parametrize("kind", ["403", "429", "503", "truncated", "no-http", "cut-piece"])
 def test_a_list_comes_whole_from_a_failing_server(server: Server, kind: str) -> None:
     assert read_answer(server.url(kind), QUICK) == BODY
+
+
+def test_a_page_in_the_place_of_a_packed_file_is_not_kept(server: Server, tmp_path: Path) -> None:
+    """As networks with a login answer: with a page, and as if all were well."""
+    assert fetch(Download(server.url("login-once/a.xz"), tmp_path / "a.xz"), QUICK).read_bytes() == BODY
+    with pytest.raises(UserError, match="a web page came in the place of the file"):
+        fetch(Download(server.url("login/b.xz"), tmp_path / "b.xz"), QUICK)
+    assert not (tmp_path / "b.xz").exists()
 
 
 def test_an_answer_that_is_no_http_is_an_error_of_the_connection(server: Server) -> None:
