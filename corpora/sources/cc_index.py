@@ -132,9 +132,10 @@ class CcIndex(Warc):
             num_uncompared = rows[DIGEST].null_count()
             batches: list[list[Request]] = []
             if self._hosts == AUTO and not settings.only_plan:
+                may = f"{len(read.table):,} rows of {', '.join(self._dumps)} may match"
                 tell(
-                    f"{self.context.lang}: {len(read.table):,} rows of {', '.join(self._dumps)} may match, by "
-                    f"{readable_size(index_bytes)} of the index; up to {hosts.SAMPLE_PAGES:,} of their pages are tried first"
+                    f"{self.context.lang}: {may}, by {readable_size(index_bytes)} of the index; up to "
+                    f"{hosts.SAMPLE_PAGES:,} of their pages are tried first"
                 )
                 rows, batches, table = self._sampled(rows, reader, notes)
             if table is not None:
