@@ -141,7 +141,7 @@ def open_url(url: str | urllib.request.Request, timeout_s: float) -> Any:
     check_url(url if isinstance(url, str) else url.full_url)
     try:
         return urllib.request.build_opener(_WebRedirectsOnly).open(url, timeout=timeout_s)
-    except http.client.HTTPException as error:  # what came is no HTTP
+    except http.client.HTTPException as error:  # another protocol answered
         raise ConnectionError(" ".join(str(error).split()) or type(error).__name__) from None
 
 

@@ -30,10 +30,7 @@ _NOTE_WORDS = ("<sup", "noteref", "footnote", "doc-backlink", "pagenum", "pagebr
 
 
 def without_note_marks(html: str) -> str:
-    """Return HTML without what is no running text of its own.
-
-    Those are readings above characters, sources of formulas, numbers of pages, signs of footnotes that link to a place.
-    """
+    """Return HTML without readings above characters, sources of formulas, numbers of pages, and links of footnotes."""
     lowered = html.lower()
     html = _FORMULA_SOURCE.sub("", html) if "annotation" in lowered else html
     html = _READING.sub("", html) if "<rt" in lowered else html
