@@ -40,6 +40,17 @@ class Server(ThreadingHTTPServer):
             return sum(seen == path for seen, _ in self.seen)
 
 
+def raw_answer(kind: str, visit: int) -> bytes:
+    """All that is sent where no usual answer is given: a page to log in, other protocols, a piece that ends early."""
+    if kind.startswith("login/") or (kind.startswith("login-once/") and visit == 1):
+        return b"HTTP/1.1 200 OK\r\nContent-Length: 19\r\n\r\n<html>Log in</html>"
+    if kind == "no-http" and visit == 1:
+        return b"\x16\x03\x01 nonsense\r\n\r\n"
+    if kind == "cut-piece" and visit == 1:
+        return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n100\r\n" + BODY[:4]
+    return b""
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Server
@@ -56,17 +67,9 @@ class Handler(BaseHTTPRequestHandler):
         start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
         if kind in ("403", "429", "503", "509") and visit <= 2:
             return self.refuse(int(kind))
-        if kind.startswith("login/") or (kind.startswith("login-once/") and visit == 1):
-            page = b"<html>Log in</html>"
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(page)))
-            self.end_headers()
-            self.wfile.write(page)
-            return None
-        if kind in ("no-http", "cut-piece") and visit == 1:
+        if whole := raw_answer(kind, visit):
             self.close_connection = True
-            head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n100\r\n" + BODY[:4]
-            self.wfile.write(head if kind == "cut-piece" else b"\x16\x03\x01 nonsense\r\n\r\n")
+            self.wfile.write(whole)
             return None
         if kind == "elsewhere":
             self.send_response(302)
