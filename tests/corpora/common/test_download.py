@@ -48,6 +48,8 @@ def raw_answer(kind: str, visit: int) -> bytes:
         return b"\x16\x03\x01 nonsense\r\n\r\n"
     if kind == "cut-piece" and visit == 1:
         return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n100\r\n" + BODY[:4]
+    if kind == "no-number":
+        return b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n" + BODY
     return b""
 
 
@@ -76,13 +78,6 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Location", "ftp://127.0.0.1/etc/passwd")
             self.send_header("Content-Length", "0")
             return self.end_headers()
-        if kind == "no-number":  # and the connection ends behind the body
-            self.send_response(200)
-            self.send_header("Content-Length", "many")
-            self.end_headers()
-            self.wfile.write(BODY)
-            self.close_connection = True
-            return None
         if kind in ("404", "always503"):
             return self.refuse(int(kind[-3:]))
         if kind == "no-range":
