@@ -68,11 +68,27 @@ def summary(
     lines = [
         f"{name}: {', '.join(amounts)} in {out}",
         f"  data card: {out / data_card.HTML_FILE}",
+        *damage_lines(ledger),
         *notes,
         tokenised_note(ledger["notes"], ledger["seen"]["read"], tokenised),
         next(filter(None, reversed(losses)), ""),
     ]
     return "\n".join(filter(None, lines))
+
+
+def damage_lines(ledger: Mapping[str, Any]) -> list[str]:
+    """Return lines on files that are not whole: what they lack is in no count of documents; none without any."""
+    lost = {
+        key.partition("\tlost: ")[2]: n for key, n in ledger["num_bytes"].items() if "stored\tlost: " in key
+    }
+    ended = {note: n for note, n in sorted(ledger["notes"].items()) if note.startswith("truncated")}
+    return [
+        *(
+            f"  {num:,} {note}: what is missing behind its end is not counted; get it again"
+            for note, num in ended.items()
+        ),
+        *(f"  {num:,} bytes of files could not be read: {reason}" for reason, num in sorted(lost.items())),
+    ]
 
 
 def nothing_left(

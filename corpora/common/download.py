@@ -12,6 +12,7 @@ import os
 import random
 import re
 import socket
+import tempfile
 import threading
 import time
 import urllib.error
@@ -29,13 +30,14 @@ from xling.core.output.command_result import tell
 from xling.core.output.manifest import write_atomic
 
 # Common Crawl's servers use 403 and 503 to ask a client to slow down.
-_RETRIED_STATUSES = frozenset({403, 408, 425, 429, 500, 502, 503, 504})
+_RETRIED_STATUSES = frozenset({403, 408, 425, 429})
 _CHUNK_BYTES = 1 << 20
 MAX_LIST_BYTES = 1 << 26
 """Of a list of files, of corpora or of checksums; real ones have up to 12 MB."""
 _MAX_FILE_BYTES = 1 << 38  # of a file of which nobody says how long it is; CC-100's largest has 88 GB
 _MARGIN_BYTES = 1 << 20
 _MAX_GROWTH = 2  # a publisher may replace a file by a later one while it is fetched
+_PACKED = (".gz", ".xz", ".bz2", ".zip")
 _NAME = re.compile(r"[\w.-]+")
 
 
@@ -137,23 +139,17 @@ def open_url(url: str | urllib.request.Request, timeout_s: float) -> Any:
         OSError: no answer, or an error.
     """
     check_url(url if isinstance(url, str) else url.full_url)
-    return urllib.request.build_opener(_WebRedirectsOnly).open(url, timeout=timeout_s)
+    try:
+        return urllib.request.build_opener(_WebRedirectsOnly).open(url, timeout=timeout_s)
+    except http.client.HTTPException as error:  # another protocol answered
+        raise ConnectionError(" ".join(str(error).split()) or type(error).__name__) from None
 
 
-def read_answer(url: str, timeout_s: float) -> bytes:
-    """Return what a web server answers, which is a list and never longer than `MAX_LIST_BYTES`.
-
-    Raises:
-        UserError: another scheme, or a longer answer.
-        OSError: no answer, or an error.
-    """
-    with open_url(url, timeout_s) as answer:
-        content: bytes = answer.read(MAX_LIST_BYTES + 1)
-    if len(content) > MAX_LIST_BYTES:
-        raise UserError(
-            f"{url} answers with more than {MAX_LIST_BYTES:,} bytes", "a list", "use another mirror"
-        )
-    return content
+def read_answer(url: str, patience: Patience = Patience(num_tries=4)) -> bytes:
+    """Return what a web server answers, which is a list and never longer than `MAX_LIST_BYTES`; tried as by `fetch`."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "answer"
+        return fetch(Download(url, path, max_bytes=MAX_LIST_BYTES), patience).read_bytes()
 
 
 def parse_length(content_length: str | None) -> int | None:
@@ -291,7 +287,8 @@ def _download_once(
             # Damaged twice in the same way: the publisher's file is wrong, not the connection.
             if num_bad_checksums == 2:
                 raise UserError(
-                    f"{download.url}: {checksum_error}", fix="check the checksum, or use another mirror"
+                    f"{download.url}: {checksum_error}",
+                    fix="check the network and the checksum, or use another mirror",
                 ) from None
             raise _DownloadFailedError(checksum_error)
         except (_DownloadFailedError, OSError, http.client.HTTPException) as error:
@@ -401,7 +398,7 @@ def _check_refusal(download: Download, handle: BinaryIO, error: urllib.error.HTT
 
 def is_retried(status: int) -> bool:
     """Return whether a request that was answered with ``status`` may succeed later."""
-    return status in _RETRIED_STATUSES
+    return status in _RETRIED_STATUSES or status >= 500
 
 
 def retry_after(error: urllib.error.HTTPError) -> float:
@@ -417,10 +414,12 @@ def _restart(download: Download, handle: BinaryIO) -> None:
 
 
 def _wrong_checksum(download: Download, handle: BinaryIO) -> str:
-    """Return what is wrong with the file's checksum, or ""."""
-    if not download.checksum:
-        return ""
+    """Return what is wrong with the file's checksum, or with its first bytes where it has none, or ""."""
     handle.flush()
+    if not download.checksum:
+        with Path(handle.name).open("rb") as file:
+            is_page = urllib.parse.urlsplit(download.url).path.endswith(_PACKED) and file.read(1) == b"<"
+        return "a web page came in the place of the file" if is_page else ""
     algorithm, _, wanted = download.checksum.partition(":")
     with Path(handle.name).open("rb") as whole:
         actual = hashlib.file_digest(whole, algorithm).hexdigest()

@@ -299,10 +299,12 @@ def epub_pages(path: Path, ledger: Ledger) -> Iterator[tuple[str, bytes | None]]
         )
         pages: dict[str, str] = {}
         order: list[str] = []
-        contents, texts = set[str](), set[str]()
+        listed, contents, texts = set[str](), set[str](), set[str]()
         for kind, name, attributes in member_events(archive, package):
             if kind != "start":
                 continue
+            if name == "item":
+                listed.add(attributes.get("id", ""))
             if name == "item" and "nav" not in attributes.get("properties", "").split():
                 pages[attributes.get("id", "")] = attributes.get("href", "")
                 texts.update([attributes.get("id", "")] if "html" in attributes.get("media-type", "") else ())
@@ -313,6 +315,7 @@ def epub_pages(path: Path, ledger: Ledger) -> Iterator[tuple[str, bytes | None]]
         if num_outside := sum(1 for item in texts.difference(order) if pages[item] not in contents):
             ledger.count_event(OUTSIDE_NOTE, num_outside)
         locked = _locked_members(archive)
+        yield from ((item, None) for item in dict.fromkeys(order) if item not in listed)
         files = [
             pages[item].partition("#")[0] for item in order if item in pages and pages[item] not in contents
         ]

@@ -89,11 +89,11 @@ def run(cfg: LangidEvalConfig) -> Answer:
     given = [*itertools.chain.from_iterable(files.values()), *tables, *([cfg.model] if cfg.model else [])]
     out = Path(cfg.out)
     if manifest.up_to_date(out, STAGE, cfg, given) is None:
-        unlisted: Counter[str] = Counter()
+        unlisted, left_out = Counter[str](), Counter[str]()
         with manifest.publish(out, STAGE, cfg, given) as publication:
             texts = itertools.chain(
                 *(_texts_of(languages.get(code).base, paths, cfg.chars) for code, paths in files.items()),
-                *(_rows_of(path, cfg, unlisted) for path in tables),
+                *(_rows_of(path, cfg, unlisted, left_out) for path in tables),
             )
             stage = LangId(threshold=0.0, min_script_share=0.0, model=cfg.model, labels=cfg.labels)
             rates = Rates.count(
@@ -104,6 +104,7 @@ def run(cfg: LangidEvalConfig) -> Answer:
             rates.save(publication.path / FILE_NAME)
             _write(publication.path, rates, cfg)
             publication.counts |= {"texts": rates.texts, "unlisted_tags": dict(sorted(unlisted.items()))}
+            publication.counts |= {"left_out": dict(sorted(left_out.items()))}
     return _summary(out, cfg, manifest.read(out))
 
 
@@ -129,14 +130,16 @@ def joined(lines: Iterable[str], chars: int) -> Iterator[str]:
     return map("\n".join, filter(None, texts))
 
 
-def _rows_of(path: Path, cfg: LangidEvalConfig, unlisted: Counter[str]) -> Iterator[tuple[str, str]]:
+def _rows_of(
+    path: Path, cfg: LangidEvalConfig, unlisted: Counter[str], left_out: Counter[str]
+) -> Iterator[tuple[str, str]]:
     """Yield tag and text of the rows of a table; a tag that the table of languages lacks stays as it is."""
     lines = corpus_reader.read_lines(path)
     for row in columns.open_rows(lines, str(path), "\t", [_TEXT, _TAG], lambda _: [], (0, 1)):
-        if row.cells is None:
-            unlisted["malformed row"] += 1
+        text, tag = (cell.strip() for cell in row.cells or ("", ""))
+        if not text or not tag:
+            left_out["malformed" if row.cells is None else f"without a {_TAG if text else _TEXT}"] += 1
             continue
-        text, tag = row.cells[0], row.cells[1].strip()
         try:
             code = languages.get(cfg.labels.get(tag, tag)).base
         except UserError:
@@ -208,6 +211,10 @@ def _summary(out: Path, cfg: LangidEvalConfig, published: manifest.Manifest) -> 
         names = ", ".join(f"{name} ({number:,})" for name, number in list(unlisted.items())[:_SHOWN])
         lines.append(
             f"  tags that are no language of ours, kept as they are: {names}; settings: labels.TAG=CODE"
+        )
+    if left_out := published.counts["left_out"]:
+        lines.append(
+            f"  rows left out: {', '.join(f'{why} ({number:,})' for why, number in left_out.items())}"
         )
     if any(UNLISTED in row for row in rates.rows.values()):
         lines.append(f"  {UNLISTED}: the model's languages that the table of languages lacks")

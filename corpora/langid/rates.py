@@ -203,24 +203,24 @@ class Rates:
         """Return the likeliest shares of the languages in a crawl, from how many texts were identified as each.
 
         Saerens, Latinne and Decaestecker 2002: expectation and maximisation over the rates. A language without
-        rates counts as it was found.
+        rates counts as it was found. One that was not found has no share: of ten held-out texts of Gagauz all are
+        taken for Turkish, so it would explain all Turkish text as well as Turkish does.
         """
         names = sorted(name for name, number in numbers_of.items() if name and number > 0)
         numbers = np.array([numbers_of[name] for name in names], np.float64)
-        langs = [*self.texts, *(name for name in names if name not in self.texts)]
-        rates = np.full((len(langs), len(names)), 1e-12)
+        rates = np.full((len(names), len(names)), 1e-12)
         for column, name in enumerate(names):
             false = self.false_rates(name)
-            for row, lang in enumerate(langs):
+            for row, lang in enumerate(names):
                 if lang == name:
                     rates[row, column] = self.recalls(lang)[0] if lang in self.texts else 1.0
                 elif lang in self.texts:
                     rates[row, column] = max(1e-12, false[lang][0])
-        shares = np.full(len(langs), 1 / max(1, len(langs)))
+        shares = np.full(len(names), 1 / max(1, len(names)))
         for _ in range(_ROUNDS):
             each = rates * shares[:, None]
             shares = (each / each.sum(axis=0) * numbers).sum(axis=1) / max(1.0, numbers.sum())
-        return dict(zip(langs, shares.tolist(), strict=True))
+        return dict(zip(names, shares.tolist(), strict=True))
 
     def table(self) -> Iterator[tuple[str, int, float, float, float]]:
         """Yield language, texts, recall, precision and F1 on the held-out texts as they are, without a threshold."""

@@ -25,7 +25,7 @@ from xling.core.output.parts import Workspace, read_json, write_json
 from xling.corpora.card import data_card
 from xling.corpora.card.counters import Counters
 from xling.corpora.card.ledgers import ledger_from_json, ledger_to_json
-from xling.corpora.card.publication import STATS
+from xling.corpora.card.publication import STATS, damage_lines
 from xling.corpora.langid.rates import NOT_MEASURED
 from xling.corpora.mono import one, route
 from xling.corpora.mono.build import PLAN, Build, read_plan, resolve
@@ -207,7 +207,8 @@ def publish_overview(build: Build, ledgers: dict[str, dict[str, Any]], missing_l
 
 def overview_summary(out: Path) -> Answer:
     """Return one line per language of a published overview."""
-    rows = read_json(out / STATS)["languages"]
+    stats = read_json(out / STATS)
+    rows = stats["languages"]
     lines = [
         f"{row['lang']}: {row['kept_documents']:,} of {row['found_documents']:,} documents, "
         f"{row['kept_characters']:,} of {row['found_characters']:,} characters"
@@ -219,6 +220,7 @@ def overview_summary(out: Path) -> Answer:
         )
         for row in rows
     ]
+    lines += damage_lines(stats["routed"]["ledger"])
     text = "\n".join([*lines, f"in {out.parent}\n  overview: {out / data_card.HTML_FILE}"])
     return Answer(text, {"out": str(out.parent), "languages": rows})
 

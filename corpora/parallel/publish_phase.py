@@ -229,12 +229,9 @@ def _meanings(build: Build) -> dict[str, str]:
 def summary(out: Path) -> Answer:
     """One paragraph on a published corpus."""
     stats = read_json(out / STATS)
-    seen, notes = stats["ledger"]["seen"], []
-    for note, num in sorted(stats["ledger"]["notes"].items()):
-        if note.startswith("truncated"):
-            notes.append(f"  {num} {note}: what is missing behind its end is not counted; get it again")
-        elif note in (COMMA_NOTE, ARRAY_NOTE, JOINED_NOTE, TWICE_NOTE):
-            notes.append(f"  {note}: {num:,}")
+    seen, counts = stats["ledger"]["seen"], stats["ledger"]["notes"]
+    said = (note for note in sorted(counts) if note in (COMMA_NOTE, ARRAY_NOTE, JOINED_NOTE, TWICE_NOTE))
+    notes = [f"  {note}: {counts[note]:,}" for note in said]
     tokenised = "settings.repair.tokenised=true"
     text = publication.summary(out, stats, stats["pair"], ("pairs",), notes, tokenised, PAIR_FILTERS)
     pairs = {"read": {"pairs": seen[READ_STAGE]}, "kept": {"pairs": seen[CORPUS]}}

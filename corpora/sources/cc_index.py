@@ -132,6 +132,11 @@ class CcIndex(Warc):
             num_uncompared = rows[DIGEST].null_count()
             batches: list[list[Request]] = []
             if self._hosts == AUTO and not settings.only_plan:
+                may = f"{len(read.table):,} rows of {', '.join(self._dumps)} may match"
+                tell(
+                    f"{self.context.lang}: {may}, by {readable_size(index_bytes)} of the index; up to "
+                    f"{hosts.SAMPLE_PAGES:,} of their pages are tried first"
+                )
                 rows, batches, table = self._sampled(rows, reader, notes)
             if table is not None:
                 rows = hosts.ranked(rows, table, notes)
@@ -214,12 +219,14 @@ class CcIndex(Warc):
         limit = self.context.index.num_bytes
         requests = sum(map(len, chosen.batches))
         clean = CLEAN_PER_RECORD_BYTE * chosen.num_bytes
+        is_untried = self._hosts == AUTO and self.context.index.only_plan
+        untried = ", if all are in the language: none was tried" if is_untried else ""
         lines = [
             f"{self.context.lang}: {len(read.table):,} rows of {', '.join(self._dumps)} match",
             f"  index: {readable_size(index_bytes)} of {read.num_parts:,} parts; records: {chosen.num_records:,}, "
             f"{readable_size(chosen.num_bytes)} in {requests:,} requests"
             + (f"; size= allows {readable_size(limit)}" if limit else ""),
-            f"  estimate: {clean / 1e6:,.1f} MB of clean text",
+            f"  estimate: {clean / 1e6:,.1f} MB of clean text{untried}",
         ]
         lines += [f"  left out: {count:,} {reason}" for reason, count in sorted((+read.notes).items())]
         if read.faults:

@@ -56,7 +56,7 @@ def test_a_corpus_of_damaged_files_says_what_was_lost(tmp_path: Path, max_docs: 
         (tmp_path / f"{number}.wet.gz").write_bytes(b"".join(members))
     data = {"lang": "sw", "out": str(tmp_path / "out"), "source": f"wet:{tmp_path}/*.wet.gz"}
     data |= {"before_dedup": "repair", "after_dedup": "pii", "max_docs": max_docs}
-    run_local("corpus mono", config.from_dict(MonoConfig, data))
+    answer = run_local("corpus mono", config.from_dict(MonoConfig, data))
     stats = json.loads((tmp_path / "out" / "stats.json").read_text(encoding="utf-8"))
     num_bytes = stats["ledger"]["num_bytes"]
     assert num_bytes["stored\tin"] == sum(path.stat().st_size for path in tmp_path.glob("*.wet.gz"))
@@ -68,3 +68,16 @@ def test_a_corpus_of_damaged_files_says_what_was_lost(tmp_path: Path, max_docs: 
     else:
         assert stats["ledger"]["dropped"]["read\tdamaged gzip member"] == 3
         assert len(list(read_corpus(tmp_path / "out"))) == 33
+        lost = num_bytes["stored\tlost: damaged gzip member"]
+        assert f"{lost:,} bytes of files could not be read: damaged gzip member" in answer
+
+
+@pytest.mark.parametrize("lang", ["sw", "sw,fi"])
+def test_a_corpus_of_a_file_that_is_not_whole_says_so(tmp_path: Path, lang: str) -> None:
+    lines = [f"{text_of(1, i)}\n\n" for i in range(12)]
+    content = gzip.compress("".join(lines).encode(), 0, mtime=0)
+    (tmp_path / "a.txt.gz").write_bytes(content[: len(content) // 2])
+    data = {"lang": lang, "out": str(tmp_path / "out"), "source": f"text:{tmp_path}/a.txt.gz"}
+    data |= {"lm": {"model": "none"}} | ({} if "," in lang else {"after_dedup": "pii"})
+    answer = run_local("corpus mono", config.from_dict(MonoConfig, data))
+    assert "1 truncated gzip file: what is missing behind its end is not counted" in answer

@@ -8,7 +8,6 @@ Source: Tiedemann 2012, LREC; the API of opus.nlpl.eu.
 
 import json
 import re
-import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
@@ -30,6 +29,7 @@ from xling.corpora.parallel.sources.moses import zip_rows
 API = "https://opus.nlpl.eu/opusapi/"
 _MD5 = re.compile(r'^"?([0-9a-f]{32})"?$')
 _TIMEOUT_S = 60
+_MIRROR = "give local files as moses:, tmx: or tsv:, or a mirror as base_urls.opus=URL"
 
 
 @PAIR_SOURCES.register("opus")
@@ -60,12 +60,13 @@ def list_corpora(context: SourceContext, name: str = "", version: str = "") -> l
     asked |= {"version": version or "latest"}
     url = f"{context.base_urls.get('opus', API)}?{urllib.parse.urlencode(asked)}"
     try:
-        entries = [_check_entry(entry) for entry in json.loads(read_answer(url, _TIMEOUT_S))["corpora"]]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise UserError(
-            f"cannot list OPUS at {url}: {error}",
-            fix="give local files as moses:, tmx: or tsv:, or a mirror as base_urls.opus=URL",
-        ) from None
+        answer = read_answer(url)
+    except UserError as error:
+        raise UserError(f"cannot list OPUS: {error.given}", error.valid, _MIRROR) from None
+    try:
+        entries = [_check_entry(entry) for entry in json.loads(answer)["corpora"]]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise UserError(f"cannot list OPUS at {url}: {error}", fix=_MIRROR) from None
     if name:
         chosen = [entry for entry in entries if entry["corpus"].lower() == name.lower()]
         if not chosen:

@@ -22,6 +22,8 @@ _NOT_TRANSLATED = frozenset({"new", "needs-translation", "initial"})
 _REJECTED, _DELETED = "Rejected", "x-sdl-deleted"  # of memoQ, of Trados
 _BREAKS = frozenset({"lb", "x-html-br", "fmt", "pb"})
 
+_HEADER = "x-gettext-domain-header"  # of a catalogue, by po2xliff
+
 
 @PAIR_SOURCES.register("xliff")
 class Xliff(UnitFile):
@@ -65,7 +67,8 @@ class Xliff(UnitFile):
                 wanted.append(attributes.get("translate", "yes" if wanted[-1] else "no") != "no")
             if name in _UNITS and kind == "start":
                 unit, state, number = {}, attributes.get("state", ""), number + 1
-                state = "no" if attributes.get("mq:status") == _REJECTED else state
+                if attributes.get("mq:status") == _REJECTED or attributes.get("restype") == _HEADER:
+                    state = "no"
             elif name in _UNITS and kind == "end":
                 yield from _units_of(
                     path, f"{number}", unit, state if wanted[-1] else "no", langs, doc, ledger
@@ -75,7 +78,7 @@ class Xliff(UnitFile):
                 unit[name] = text
                 side = int(name == "target")
                 langs[side] = langs[side] or attributes.get("xml:lang", "")
-                state = attributes.get("state", state) if name == "target" else state
+                state = attributes.get("state", state) if name == "target" and state != "no" else state
             elif name in _TEXTS and kind == "end":
                 text = None
             elif text and name == "mrk":

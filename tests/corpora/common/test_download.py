@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from xling.core.errors import UserError
-from xling.corpora.common.download import Download, Patience, fetch, fetch_all
+from xling.corpora.common.download import Download, Patience, fetch, fetch_all, open_url, read_answer
 
 BODY = bytes(range(256)) * 4096  # 1 MiB
 QUICK = Patience(num_tries=4, first_wait_s=0.01, longest_wait_s=0.05, timeout_s=0.5)
@@ -40,6 +40,19 @@ class Server(ThreadingHTTPServer):
             return sum(seen == path for seen, _ in self.seen)
 
 
+def raw_answer(kind: str, visit: int) -> bytes:
+    """All that is sent where no usual answer is given: a page to log in, other protocols, a piece that ends early."""
+    if kind.startswith("login/") or (kind.startswith("login-once/") and visit == 1):
+        return b"HTTP/1.1 200 OK\r\nContent-Length: 19\r\n\r\n<html>Log in</html>"
+    if kind == "no-http" and visit == 1:
+        return b"\x16\x03\x01 nonsense\r\n\r\n"
+    if kind == "cut-piece" and visit == 1:
+        return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n100\r\n" + BODY[:4]
+    if kind == "no-number":
+        return b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n" + BODY
+    return b""
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Server
@@ -54,20 +67,17 @@ class Handler(BaseHTTPRequestHandler):
         visit = self.server.visits(self.path)
         kind = self.path.strip("/").partition("?")[0]
         start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
-        if kind in ("403", "429", "503") and visit <= 2:
+        if kind in ("403", "429", "503", "509") and visit <= 2:
             return self.refuse(int(kind))
+        if whole := raw_answer(kind, visit):
+            self.close_connection = True
+            self.wfile.write(whole)
+            return None
         if kind == "elsewhere":
             self.send_response(302)
             self.send_header("Location", "ftp://127.0.0.1/etc/passwd")
             self.send_header("Content-Length", "0")
             return self.end_headers()
-        if kind == "no-number":  # and the connection ends behind the body
-            self.send_response(200)
-            self.send_header("Content-Length", "many")
-            self.end_headers()
-            self.wfile.write(BODY)
-            self.close_connection = True
-            return None
         if kind in ("404", "always503"):
             return self.refuse(int(kind[-3:]))
         if kind == "no-range":
@@ -135,8 +145,8 @@ def sha256() -> str:
 @pytest.mark.parametrize(
     ("kind", "num_requests"),
     [
-        ("good", 1), ("403", 3), ("429", 3), ("503", 3), ("truncated", 2), ("drip", 3), ("no-range", 2),
-        ("changed", 2), ("stall", 2), ("slow", 1), ("no-length", 1), ("garbled", 2),
+        ("good", 1), ("403", 3), ("429", 3), ("503", 3), ("509", 3), ("truncated", 2), ("drip", 3), ("no-range", 2),
+        ("changed", 2), ("stall", 2), ("slow", 1), ("no-length", 1), ("garbled", 2), ("no-http", 2), ("cut-piece", 2),
     ],
 )  # fmt: skip
 def test_a_failing_server_still_gives_the_right_bytes(
@@ -147,6 +157,24 @@ def test_a_failing_server_still_gives_the_right_bytes(
     assert path.read_bytes() == BODY
     assert server.visits(f"/{kind}") == num_requests
     assert {p.name for p in path.parent.iterdir()} == {"file", ".file.sha256"}
+
+
+@pytest.mark.parametrize("kind", ["403", "429", "503", "truncated", "no-http", "cut-piece"])
+def test_a_list_comes_whole_from_a_failing_server(server: Server, kind: str) -> None:
+    assert read_answer(server.url(kind), QUICK) == BODY
+
+
+def test_a_page_in_the_place_of_a_packed_file_is_not_kept(server: Server, tmp_path: Path) -> None:
+    """As networks with a login answer: with a page, and as if all were well."""
+    assert fetch(Download(server.url("login-once/a.xz"), tmp_path / "a.xz"), QUICK).read_bytes() == BODY
+    with pytest.raises(UserError, match="a web page came in the place of the file"):
+        fetch(Download(server.url("login/b.xz"), tmp_path / "b.xz"), QUICK)
+    assert not (tmp_path / "b.xz").exists()
+
+
+def test_an_answer_that_is_no_http_is_an_error_of_the_connection(server: Server) -> None:
+    with pytest.raises(ConnectionError, match=r"nonsense$"):
+        open_url(server.url("no-http"), 5)
 
 
 def test_a_truncated_body_goes_on_where_it_stopped(server: Server, tmp_path: Path) -> None:

@@ -366,11 +366,16 @@ def test_hosts_are_ranked_by_a_sample_and_their_table_serves_another_dump(
         assert rows[0] == ["host", "pages", "in_language", "share"]
         assert rows[1][0] == "ast.example" and float(rows[1][3]) == 1.0
         assert {row[0]: float(row[3]) for row in rows[1:]}["d.other"] == 0.0
-        assert f"hosts={table}" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert f"hosts={table}" in said
+        assert said.index("120 rows of CC-MAIN-2024-22 may match") < said.index("of the first 12 pages")
+        assert "was tried" not in said
         assert sum(num for name, num in ledger.notes.items() if "hosts with few pages" in name) == 27
         again, _ = read(source(server.url, tmp_path / "b", lang="ast", hosts=str(table)))
         assert urls(again) >= good
         assert not [doc for doc in again if "d.other" in doc.url]
+        source(server.url, tmp_path / "c", lang="ast", only_plan=True).shards()
+        assert "MB of clean text, if all are in the language: none was tried" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

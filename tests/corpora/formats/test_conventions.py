@@ -101,6 +101,22 @@ def test_what_a_group_says_holds_for_its_units(tmp_path: Path, content: str) -> 
     assert pairs(f"xliff:{tmp_path}/a.xlf") == (rows, {"unfinished": 1})
 
 
+def test_what_is_no_translation_stays_none_whatever_its_text_says(tmp_path: Path) -> None:
+    """The head of a catalogue, as po2xliff of translate-toolkit writes it, and a unit rejected in memoQ."""
+    unit = '<trans-unit {}><source>{}</source><target state="translated">{}</target></trans-unit>'
+    units = [
+        unit.format('id="1" approved="no" restype="x-gettext-domain-header"', "Language: en", "Language: sw"),
+        unit.format('id="2" mq:status="Rejected"', "No.", "Hapana."),
+        unit.format('id="3"', "A house", "Nyumba"),
+    ]
+    (tmp_path / "a.xlf").write_text(
+        '<xliff xmlns="urn:oasis:names:tc:xliff:document:1.1" xmlns:mq="MQXliff" version="1.1">'
+        f'<file source-language="en" target-language="sw"><body>{"".join(units)}</body></file></xliff>',
+        encoding="utf-8",
+    )
+    assert pairs(f"xliff:{tmp_path}/a.xlf") == ([("A house", "Nyumba")], {"unfinished": 2})
+
+
 TERMS = {
     "v2": '<tig><term>{}</term><termNote type="administrativeStatus">{}</termNote></tig>',
     "v2 groups": '<ntig><termGrp><term>{}</term><termNote type="administrativeStatus">{}</termNote></termGrp></ntig>',
@@ -189,6 +205,10 @@ NOTE_MARKS = {
     "a book": '<sup><a epub:type="noteref" href="#f1">1</a></sup>',
     "a book, by its style alone": '<a epub:type="noteref" class="raised" href="notes.xhtml#f1">12</a>',
     "pandoc": '<a href="#fn1" class="footnote-ref" id="fnref1" role="doc-noteref"><sup>1</sup></a>',
+    "pandoc's older books": '<a href="#fn1" class="footnote-ref" id="fnref1">1</a>',
+    "the way back": '<a href="#fnref1" class="footnote-back">\u21a9\ufe0e</a>',
+    "the way back of Markdown": '<a class="footnote-backref" href="#fnref:1">\u21a9</a>',
+    "the source of a formula": '<math><semantics><annotation encoding="tex">x^2<b/></annotation></semantics></math>',
     "MediaWiki": '<sup id="cite_ref-1" class="reference"><a href="#cite_note-1">[1]</a></sup>',
     "MediaWiki since 2024": '<sup class="reference"><a href="#c"><span class="cite-bracket">&#91;</span>1'
     '<span class="cite-bracket">&#93;</span></a></sup>',
@@ -221,6 +241,20 @@ def test_marks_of_footnotes_are_no_text(tmp_path: Path, mark: str) -> None:
     assert "watoto watatu nyumbani" in next(
         doc.text for shard in source.shards() for doc in source.read(shard, Ledger())
     )
+
+
+def test_a_page_that_a_book_does_not_list_is_counted(tmp_path: Path) -> None:
+    page = "<html><body><p>Siku moja walikwenda msituni kutafuta asali.</p></body></html>"
+    write_book(tmp_path / "a.epub", page, "")
+    with zipfile.ZipFile(tmp_path / "a.epub") as book, zipfile.ZipFile(tmp_path / "b.epub", "w") as changed:
+        for name in book.namelist():
+            changed.writestr(name, book.read(name).replace(b'idref="t"', b'idref="ghost"'))
+    source, ledger = open_source(f"epub:{tmp_path}/b.epub", Context(lang="sw")), Ledger()
+    (shard,) = source.shards()
+    assert [doc.text for doc in source.read(shard, ledger)] == [
+        "Siku moja walikwenda msituni kutafuta asali."
+    ]
+    assert ledger.dropped == {("read", "locked page"): 1}
 
 
 def test_the_contents_of_an_older_book_are_left_out(tmp_path: Path) -> None:

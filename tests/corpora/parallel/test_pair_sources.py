@@ -346,7 +346,8 @@ def test_a_link_out_of_the_cache_is_not_followed(tmp_path, opus):
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
-def test_opus_off_line_says_so(tmp_path):
+def test_opus_off_line_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda s: None)
     context = SourceContext(
         languages.get("en"), languages.get("sw"), tmp_path, {"opus": "http://127.0.0.1:9/"}
     )
