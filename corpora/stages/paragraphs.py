@@ -10,8 +10,10 @@ Three steps, each restartable and parallel over its files. Files and bytes grow 
 
 The key is CCNet's (cc_net/dedup.py): the first 8 bytes of the SHA-1 of the normalised paragraph. A title is never
 compared, nor is a document of one line by itself, of which near-deduplication takes the copies. Unlike CCNet, which
-drops every copy, the first copy stays: in the order of the shards, then of the documents. Shards that are compared with
-each other are a scope; see `Plan.scopes`.
+drops every copy, the first copy stays: in the order of the shards, then of the documents, after all of those without
+U+FFFD the flawed ones (within a shard of more than 4 million paragraphs only among these). So of a damaged text and its
+whole copy the whole one stays, as in near-deduplication. Shards that are compared with each other are a scope; see
+`Plan.scopes`.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from xling.text.normalize import for_dedup_batch
 
 STAGE = "paragraph_dedup"
 REASONS = {
-    "duplicate_paragraphs": "these paragraphs occur in an earlier document",
+    "duplicate_paragraphs": "these paragraphs occur in an earlier document, or in one without replacement characters",
     "repeated_paragraphs": "these paragraphs occur earlier in the same document",
     "no_paragraph_left": "every paragraph was a duplicate",
 }
@@ -93,14 +95,16 @@ def hash_shard(docs: Iterable[Document], out_dir: Path, num_ranges: int) -> Shar
         (temporary / LENGTHS_FILE).open("wb") as lengths_file,
         (temporary / RANGES_FILE).open("wb") as ranges_file,
     ):
-        for keys, lengths in _key_batches(docs):
-            num_repeated, new = _mark_copies(keys, np.repeat(np.arange(len(lengths)), lengths), runs)
+        for keys, lengths, is_flawed in _key_batches(docs):
+            doc_of = np.repeat(np.arange(len(lengths)), lengths)
+            num_repeated, *new = _mark_copies(keys, doc_of, is_flawed[doc_of], runs)
             keys_file.write(keys.data)
             lengths_file.write(lengths.data)
-            ranges_file.write(new.data)
-            bounds.append(num_written + np.concatenate([[0], np.searchsorted(new, edges), [len(new)]]))
-            num_written += len(new)
-            runs.append(new)
+            for run in new:
+                ranges_file.write(run.data)
+                bounds.append(num_written + np.concatenate([[0], np.searchsorted(run, edges), [len(run)]]))
+                num_written += len(run)
+            runs += new
             counts.num_docs += len(lengths)
             counts.num_paragraphs += len(keys)
             counts.num_repeated += num_repeated
@@ -111,15 +115,17 @@ def hash_shard(docs: Iterable[Document], out_dir: Path, num_ranges: int) -> Shar
     return counts
 
 
-def _key_batches(docs: Iterable[Document]) -> Iterator[tuple[Keys, NDArray[np.uint32]]]:
-    """Yield keys and paragraph counts of whole documents, a few million keys at a time."""
+def _key_batches(docs: Iterable[Document]) -> Iterator[tuple[Keys, NDArray[np.uint32], NDArray[np.bool_]]]:
+    """Yield keys, paragraph counts and whether they are flawed of whole documents, a few million keys at a time."""
     parts: list[Keys] = []
     lengths: list[int] = []
+    is_flawed: list[bool] = []
     batch: list[str] = []
     num_chars = num_keys = 0
     for doc in docs:
         body = _body(doc)
         lengths.append(0 if body is None else body.count("\n") + 1)
+        is_flawed.append("\ufffd" in doc.text)
         if body is not None:
             batch.append(body)
             num_chars += len(body)
@@ -128,11 +134,12 @@ def _key_batches(docs: Iterable[Document]) -> Iterator[tuple[Keys, NDArray[np.ui
             num_keys += len(parts[-1])
             batch, num_chars = [], 0
             if num_keys >= _SPILL_KEYS:
-                yield np.concatenate(parts), np.array(lengths, dtype="<u4")
-                parts, lengths, num_keys = [], [], 0
+                yield np.concatenate(parts), np.array(lengths, dtype="<u4"), np.array(is_flawed)
+                parts, lengths, is_flawed, num_keys = [], [], [], 0
     if batch:
         parts.append(keys_of("\n".join(batch)))
-    yield np.concatenate([np.zeros(0, dtype="<u8"), *parts]), np.array(lengths, dtype="<u4")
+    keys = np.concatenate([np.zeros(0, dtype="<u8"), *parts])
+    yield keys, np.array(lengths, dtype="<u4"), np.array(is_flawed, dtype=bool)
 
 
 def _body(doc: Document) -> str | None:
@@ -142,18 +149,22 @@ def _body(doc: Document) -> str | None:
     return doc.text.partition("\n")[2] if doc.num_title_lines else doc.text
 
 
-def _mark_copies(keys: Keys, doc_of: NDArray[np.int64], runs: Sequence[Keys]) -> tuple[int, Keys]:
+def _mark_copies(
+    keys: Keys, doc_of: NDArray[np.int64], is_flawed: NDArray[np.bool_], runs: Sequence[Keys]
+) -> tuple[int, Keys, Keys]:
     """Set the keys of paragraphs that occur earlier in the shard to `REPEATED_KEY` or `COPIED_KEY`, in place.
 
     Args:
         keys: of some documents, in order.
         doc_of: the document of each key.
+        is_flawed: whether that document has U+FFFD; it counts as later than those without.
         runs: the sorted keys of earlier documents of the shard.
 
     Returns:
-        How many are repeated in their document, and the sorted keys that are new in the shard.
+        How many are repeated in their document, and the sorted keys that are new in the shard, of documents without
+        U+FFFD and of flawed ones.
     """
-    order = np.argsort(keys, kind="stable")
+    order = np.lexsort((is_flawed, keys))
     sorted_keys, docs = keys[order], doc_of[order]
     is_again = np.zeros(len(keys), dtype=bool)
     is_again[1:] = sorted_keys[1:] == sorted_keys[:-1]
@@ -166,11 +177,12 @@ def _mark_copies(keys: Keys, doc_of: NDArray[np.int64], runs: Sequence[Keys]) ->
     keys[order[is_again]] = COPIED_KEY
     keys[order[is_repeated]] = REPEATED_KEY
     keys[positions[is_known]] = COPIED_KEY
-    return int(is_repeated.sum()), new[~is_known]
+    of_flawed = is_flawed[positions]
+    return int(is_repeated.sum()), new[~is_known & ~of_flawed], new[~is_known & of_flawed]
 
 
-def _keys_in_range(shard_dir: Path, range_number: int, num_ranges: int) -> Keys:
-    """Return the keys of one range of a shard, each once, in sorted runs."""
+def _keys_in_range(shard_dir: Path, range_number: int, num_ranges: int, of_flawed: bool) -> Keys:
+    """Return the keys of one range of a shard, of flawed documents or of others, each once, in sorted runs."""
     path = shard_dir / BOUNDS_FILE
     num_runs = path.stat().st_size // (_KEY_BYTES * (num_ranges + 1))
     bounds = np.fromfile(path, "<u8", 2 * num_runs, offset=_KEY_BYTES * num_runs * range_number).astype(
@@ -179,10 +191,10 @@ def _keys_in_range(shard_dir: Path, range_number: int, num_ranges: int) -> Keys:
     pairs = bounds.reshape(2, num_runs).T.tolist()
     with (shard_dir / RANGES_FILE).open("rb") as handle:
         runs = []
-        for first, last in pairs:
+        for first, last in pairs[of_flawed::2]:
             handle.seek(_KEY_BYTES * first)
             runs.append(np.fromfile(handle, "<u8", last - first))
-    return np.concatenate(runs)
+    return np.concatenate([np.zeros(0, dtype="<u8"), *runs])
 
 
 def find_duplicates(shard_dirs: Sequence[Path], range_number: int, num_ranges: int, out: Path) -> int:
@@ -193,14 +205,20 @@ def find_duplicates(shard_dirs: Sequence[Path], range_number: int, num_ranges: i
         num_ranges: as given to `hash_shard`.
         out: file of `xling.corpora.common.slices`. Memory is four times the keys of the range.
     """
-    parts = [_keys_in_range(folder, range_number, num_ranges) for folder in shard_dirs]
+    parts = [
+        _keys_in_range(folder, range_number, num_ranges, of_flawed)
+        for of_flawed in (False, True)
+        for folder in shard_dirs
+    ]
     ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
     keys = np.concatenate(parts)
     del parts
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     later = np.sort(order[1:][ordered[1:] == ordered[:-1]])
-    write_slices(out, keys[later], np.searchsorted(later, ends))
+    shard_of = np.searchsorted(ends, later, side="right") % len(shard_dirs)
+    by_shard = np.argsort(shard_of, kind="stable")
+    write_slices(out, keys[later[by_shard]], np.cumsum(np.bincount(shard_of, minlength=len(shard_dirs))))
     return len(later)
 
 

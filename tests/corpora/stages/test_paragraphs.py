@@ -38,30 +38,28 @@ def run(shards: Shards, where: Path, num_ranges: int) -> tuple[list[list[str]], 
 
 
 def reference(shards: Shards) -> list[list[str]]:
-    """The rules one at a time, with a set of everything."""
+    """The rules one at a time, with a set of everything; documents with U+FFFD come after all others."""
     before: set[str] = set()
-    kept_shards = []
-    for shard in shards:
-        kept_docs = []
-        for lines in shard:
-            seen: set[str] = set()
-            kept = []
-            title = lines[: len(lines) > 1]
-            for line in lines[len(title) :]:
-                key = for_dedup(line)
-                if key not in before and key not in seen:
-                    kept.append(line)
-                seen.add(key)
-            before |= seen
-            if kept:
-                kept_docs.append("\n".join([*title, *kept]))
-        kept_shards.append(kept_docs)
-    return kept_shards
+    kept_docs: dict[tuple[int, int], str] = {}
+    docs = [(number, i, lines) for number, shard in enumerate(shards) for i, lines in enumerate(shard)]
+    for number, i, lines in sorted(docs, key=lambda doc: any("\ufffd" in line for line in doc[2])):
+        seen: set[str] = set()
+        kept = []
+        title = lines[: len(lines) > 1]
+        for line in lines[len(title) :]:
+            key = for_dedup(line)
+            if key not in before and key not in seen:
+                kept.append(line)
+            seen.add(key)
+        before |= seen
+        if kept:
+            kept_docs[number, i] = "\n".join([*title, *kept])
+    return [[text for key, text in sorted(kept_docs.items()) if key[0] == n] for n in range(len(shards))]
 
 
-LINE = st.sampled_from(["a", "A", "b", "1", "2", "c…", "c", "d", "é", "Σας", "q", "r", "s", "t"]) | st.text(
-    st.characters(codec="utf-8", exclude_characters="\n"), max_size=3
-)
+LINE = st.sampled_from(
+    ["a", "A", "\ufffdd", "b", "1", "2", "c…", "c", "d", "é", "Σας", "q", "r", "s", "t"]
+) | st.text(st.characters(codec="utf-8", exclude_characters="\n"), max_size=3)
 SHARDS = st.lists(st.lists(st.lists(LINE, min_size=1, max_size=6), max_size=5), min_size=1, max_size=4)
 
 
@@ -117,6 +115,16 @@ def test_without_a_title_every_line_is_compared(tmp_path: Path) -> None:
         ("paragraph_dedup", "no_paragraph_left"): 2,
     }
     assert sum(ledger.dropped_chars.values()) == len("two") + len("\none") + len("three")
+
+
+def test_of_a_damaged_text_and_its_whole_copy_the_whole_one_stays(tmp_path: Path) -> None:
+    damaged, whole = ["t", "na\ufffdve", "the same line"], ["t", "naive", "the same line"]
+    for number, shards in enumerate([[[damaged, whole]], [[damaged], [whole]], [[whole], [damaged]]]):
+        texts, _ = run(shards, tmp_path / str(number), 2)
+        assert sorted(text for shard in texts for text in shard) == [
+            "t\nnaive\nthe same line",
+            "t\nna\ufffdve",
+        ]
 
 
 def test_partial_losses_are_counted(tmp_path: Path) -> None:
