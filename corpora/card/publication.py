@@ -79,7 +79,9 @@ def summary(
 def damage_lines(ledger: Mapping[str, Any]) -> list[str]:
     """Return lines on files that are not whole: what they lack is in no count of documents; none without any."""
     lost = {
-        key.partition("\tlost: ")[2]: n for key, n in ledger.get("num_bytes", {}).items() if "stored\tlost: " in key
+        key.partition("\tlost: ")[2]: n
+        for key, n in ledger.get("num_bytes", {}).items()
+        if "stored\tlost: " in key
     }
     ended = {note: n for note, n in sorted(ledger["notes"].items()) if note.startswith("truncated")}
     return [

@@ -1,11 +1,18 @@
 """The phase ``read``: pairs of one source through the filters that see a batch at a time."""
 
+import copy
+import pickle
+from collections import deque
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 
+from xling.core.commands import processes
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.parts import write_json
@@ -65,29 +72,104 @@ def run_read(build: Build, index: int) -> None:
     ledger, counters = Ledger(num_samples=build.cfg.num_samples), Counters()
     with build.workspace.write_part("read", index) as folder, Progress(f"read {uri}", unit="pairs") as bar:
         files = {name: TableFile(folder / name) for name in (KEPT, REJECTS, KEYS)}
-        for number, source in enumerate(sources):
-            for position, batch in enumerate(source.batches(ledger, number=index * 1000 + number)):
-                if position == 0:
-                    refuse_swapped(batch, source, chain)
-                count_entered(batch, READ_STAGE, ledger)
-                counters.count_read_pairs(batch)
-                bar.update(0, f"{batch.height:,} pairs in the filters")
-                kept, lost = chain.run_batch(batch, ledger)
-                if build.cfg.audit and number == 0 and position == 0:
-                    write_json(folder / AUDIT, audit(chain, batch, kept, build.cfg.seed))
-                if kept.height and (scores := scores_of(kept, chain.context)) is not None:
-                    kept = kept.with_columns(scores.cast(pl.Float32).alias("score"))
-                counters.drop_pairs(lost)
-                files[KEPT].add(kept)
-                files[REJECTS].add(lost)
-                files[KEYS].add(keys_of(kept, chain))
-                bar.update(batch.height)
+        batches = _batches(sources, index, chain, ledger.num_samples, bar)
+        for (pairs, of_reading), result in _filtered(batches, chain, ledger.num_samples):
+            ledger.merge(of_reading)
+            if pairs is None or result is None:
+                continue
+            kept, lost, of_filters = result
+            count_entered(pairs, READ_STAGE, ledger)
+            counters.count_read_pairs(pairs)
+            ledger.merge(of_filters)
+            if build.cfg.audit and not bar.done:
+                write_json(folder / AUDIT, audit(chain, pairs, kept, build.cfg.seed))
+            if kept.height and (scores := scores_of(kept, chain.context)) is not None:
+                kept = kept.with_columns(scores.cast(pl.Float32).alias("score"))
+            counters.drop_pairs(lost)
+            files[KEPT].add(kept)
+            files[REJECTS].add(lost)
+            files[KEYS].add(keys_of(kept, chain))
+            bar.update(pairs.height)
         for file in files.values():
             file.close()
         write_json(folder / LEDGER, ledger_to_json(ledger))
         write_json(folder / COUNTERS, counters.to_json())
         facts = [{"uri": source.uri, "licence": source.licence} for source in sources]
         write_json(folder / INPUTS, {"sources": facts, "digests": inputs_of(build, index)})
+
+
+class _Batch(NamedTuple):
+    """Pairs, and what reading them counted since the batch before; None where only losses followed."""
+
+    pairs: pl.DataFrame | None
+    ledger: Ledger
+
+
+def _batches(
+    sources: Sequence[PairSource], index: int, chain: Chain, num_samples: int, bar: Progress
+) -> Iterator[_Batch]:
+    """Yield the batches of all sources of part ``index``."""
+    for number, source in enumerate(sources):
+        ledger, is_first = Ledger(num_samples=num_samples), True
+        for pairs in source.batches(ledger, number=index * 1000 + number):
+            if is_first:
+                refuse_swapped(pairs, source, chain)
+            is_first = False
+            bar.update(0, f"{pairs.height:,} pairs in the filters")
+            yield _Batch(pairs, _taken(ledger))
+        yield _Batch(None, ledger)
+
+
+def _taken(ledger: Ledger) -> Ledger:
+    """Return what a ledger has counted, and let it count anew."""
+    taken = copy.deepcopy(ledger)
+    for counts in vars(ledger).values():
+        if isinstance(counts, dict):
+            counts.clear()
+    return taken
+
+
+_Filtered = tuple[pl.DataFrame, pl.DataFrame, Ledger]
+"""Pairs that survive, pairs that do not, and the counts of the filters."""
+
+
+def _filter(chain: Chain, num_samples: int, batch: _Batch) -> _Filtered | None:
+    if batch.pairs is None:
+        return None
+    ledger = Ledger(num_samples=num_samples)
+    return *chain.run_batch(batch.pairs, ledger), ledger
+
+
+def _filtered(
+    batches: Iterator[_Batch], chain: Chain, num_samples: int
+) -> Iterator[tuple[_Batch, _Filtered | None]]:
+    """Yield each batch and what the filters made of it, which learn from the first one; the others share the cores."""
+    run = partial(_filter, chain, num_samples)
+    for first in batches:
+        yield first, run(first)
+        if first.pairs is not None:
+            break
+    pending: deque[_Batch] = deque()
+
+    def rest() -> Iterator[_Batch]:
+        for batch in batches:
+            pending.append(batch)
+            yield batch
+
+    num_processes = processes.of_this_part() if can_be_pickled(chain) else 1
+    for result in map(run, rest()) if num_processes == 1 else processes.in_order(run, rest(), num_processes):
+        yield pending.popleft(), result
+
+
+def can_be_pickled(chain: Chain) -> bool:
+    """Return whether other processes can have a chain; a network of sentence vectors stays where it is."""
+    if chain.context.vectors is not None:
+        return False
+    try:
+        pickle.dumps(chain)
+    except (AttributeError, TypeError, pickle.PicklingError):  # a filter of another package
+        return False
+    return True
 
 
 def keys_of(kept: pl.DataFrame, chain: Chain) -> pl.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -165,7 +166,7 @@ class SideLanguage:
         sample = texts.gather(rows)
         sample_texts = sample.to_list() if settings.adapt else []
         self.declared = DeclaredLanguage(
-            sample_texts, lang, settings.deviations, lambda text: settings.other_language(text, lang)
+            sample_texts, lang, settings.deviations, partial(settings.other_language, expected=lang)
         )
         self.trusted_words = pl.Series(dtype=pl.String)
         if settings.trust and settings.adapt and lang.spaces and len(texts) > 2 * _SAMPLE_TEXTS:

@@ -11,12 +11,14 @@ import torch
 from browser import Browser
 
 from tests.killed import attempts
+from xling.core.commands import processes
 from xling.core.commands.runner import run_local
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.settings import config
 from xling.corpora.inspect.why import WhyConfig
 from xling.corpora.inspect.why import run as why
+from xling.corpora.parallel import read_phase, sources
 from xling.corpora.parallel.build import run_part
 from xling.corpora.parallel.publish_phase import split_of
 from xling.corpora.parallel.settings import ParallelConfig, resolve
@@ -127,6 +129,39 @@ def test_workers_do_not_change_the_result(tmp_path, pairs):
         run_local(NAME, cfg, num_workers=workers)
         digests.append(manifest.read(cfg.directory).files)
     assert digests[0] == digests[1]
+
+
+def test_the_cores_share_the_batches_of_one_file(tmp_path, pairs, monkeypatch):
+    monkeypatch.setattr(sources, "BATCH_PAIRS", 40)
+    shared = []
+    monkeypatch.setattr(
+        processes, "in_order", lambda *given, real=processes.in_order: shared.append(given[2]) or real(*given)
+    )
+    rows = [f"{src}\t{tgt}" for src, tgt in pairs[4:]]
+    rows[70:70] = ["one field", "a\tb\tc\td"]
+    (tmp_path / "text.tsv").write_text(
+        "\n".join([*rows, "the last one is damaged too"]) + "\n", encoding="utf-8"
+    )
+    made = {}
+    for workers in (1, 3):
+        cfg = ParallelConfig("en-de", (f"tsv:{tmp_path / 'text.tsv'}",), out=str(tmp_path / f"{workers}"))
+        run_local(NAME, cfg, workers)
+        made[workers] = {
+            path.relative_to(cfg.directory): path.read_bytes()
+            for path in cfg.directory.rglob("*")
+            if path.is_file() and path.name != manifest.FILE_NAME
+        }
+    assert shared == [3]
+    assert made[1] == made[3]
+    assert json.loads(made[3][Path("stats.json")])["ledger"]["dropped"]["read\tmalformed"] == 3
+
+
+def test_a_filter_that_no_process_can_have_runs_here(tmp_path, pairs):
+    cfg = ParallelConfig("en-de", (write(tmp_path, pairs),), out=str(tmp_path / "out"))
+    chain = resolve(cfg).chain
+    assert read_phase.can_be_pickled(chain)
+    chain.fitted_filters["empty"] = lambda: None
+    assert not read_phase.can_be_pickled(chain)
 
 
 def test_swapped_sides_are_detected_and_said(tmp_path, pairs):

@@ -9,13 +9,12 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from xling.core import signals
-from xling.core.commands import inputs
+from xling.core.commands import inputs, processes
 from xling.core.commands.stage_type import Phase as Phase
 from xling.core.commands.stage_type import Stage as Stage
 from xling.core.commands.stage_type import phases_of as phases_of
@@ -92,7 +91,8 @@ def _run_phases(stage: Stage, cfg: Any, num_workers: int | None) -> Any:
     while phase_index < len(phases := phases_of(stage, cfg)):
         phase = phases[phase_index]
         if phase.num_parts == 1:
-            result = run_part(name, cfg, phase.name, 0)
+            with processes.allowed(num_workers or (_num_cores() if stage.uses_cores else 1)):
+                result = run_part(name, cfg, phase.name, 0)
         else:
             with Progress(f"{name}: {phase.name}", phase.num_parts, "parts") as progress:
                 for result in _part_results(stage, cfg, phase, num_workers):  # noqa: B007 - returned
@@ -101,25 +101,17 @@ def _run_phases(stage: Stage, cfg: Any, num_workers: int | None) -> Any:
     return result
 
 
+def _num_cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
 def _part_results(stage: Stage, cfg: Any, phase: Phase, num_workers: int | None) -> Iterator[Any]:
     name, left = stage.name, list(range(phase.num_parts))
     if num_workers is None:
         started_at = time.monotonic()
         yield run_part(name, cfg, phase.name, left.pop(0))
         is_long = (time.monotonic() - started_at) * len(left) > _MIN_SECONDS
-        num_workers = len(os.sched_getaffinity(0)) if stage.uses_cores and is_long else 1
+        num_workers = _num_cores() if stage.uses_cores and is_long else 1
     num_workers = min(num_workers, len(left))
-    if num_workers == 1:
-        for index in left:
-            yield run_part(name, cfg, phase.name, index)
-        return
-    context = get_context("forkserver")
-    with ProcessPoolExecutor(num_workers, context, signals.end_with_parent) as pool:
-        parts = [pool.submit(run_part, name, cfg, phase.name, i) for i in left]
-        try:
-            for part in parts:
-                yield part.result()
-        except BaseException:
-            for process in list((pool._processes or {}).values()):
-                process.terminate()  # a killed worker never returns its part, and the pool would wait forever
-            raise
+    run = partial(run_part, name, cfg, phase.name)
+    yield from map(run, left) if num_workers == 1 else processes.in_order(run, left, num_workers)
