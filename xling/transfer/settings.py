@@ -11,6 +11,7 @@ from xling.core.output.parts import Workspace
 from xling.core.settings import config, values
 from xling.core.settings.values import (
     COUNT,
+    COUNT_OR_NONE,
     NOT_NEGATIVE,
     POSITIVE,
     SEQUENCE,
@@ -93,7 +94,7 @@ class TuningSettings:
     old_text: str = ""
     old_rows: int = ranged(200, COUNT)
     freeze_embeddings: bool = False
-    freeze_layers: int = ranged(0, Range(least=0, words="a whole number from 0"))
+    freeze_layers: int = ranged(0, COUNT_OR_NONE)
     pair_features: PairFeatures = "cls"
     text_features: TextFeatures = "cls"
     label_smoothing: float = ranged(0.0, SHARE)
