@@ -403,7 +403,7 @@ class TranslateConfig:
     join: bool = False
     block: int = ranged(512, COUNT)
     search: Search = field(default_factory=Search)
-    buffer: int = 1000
+    buffer: int = ranged(1000, Range(least=1, words="a number of lines from 1"))
     batch_tokens: int = 2048
     precision: Literal["auto", "fp32", "bf16"] = "fp32"
     threads: int = 0
@@ -433,8 +433,8 @@ class BackTranslateConfig:
     tgt: Lang
     out: str
     via: Lang = ""
-    lines: int = 0
-    part_lines: int = 50_000
+    lines: int = ranged(0, COUNT_OR_NONE)
+    part_lines: int = ranged(50_000, COUNT)
     search: Search = field(default_factory=lambda: Search(beam=1))
     batch_tokens: int = 4096
     threads: int = 0
@@ -447,10 +447,7 @@ class BackTranslateConfig:
         """
         if languages.get(self.src) == languages.get(self.tgt):
             raise UserError(f"src={self.src} and tgt={self.tgt}", "two different languages")
-        if self.part_lines < 1 or self.lines < 0:
-            raise UserError(
-                f"part_lines={self.part_lines} and lines={self.lines}", "whole numbers, part_lines from 1"
-            )
+        values.check(self)
 
     @property
     def files(self) -> list[Path]:
