@@ -111,14 +111,11 @@ def to_document(row: dict[str, Any]) -> Document:
     return Document(row["id"], row["text"], row["url"], row["source"], row["date"], row["lang"], meta, form)
 
 
-def write_documents(path: Path, docs: Iterable[Document]) -> int:
-    """Write ``docs`` to one file and return how many there were."""
-    count = 0
+def write_documents(path: Path, docs: Iterable[Document]) -> None:
+    """Write ``docs`` to one file."""
     with TableWriter(path, SCHEMA) as table:
         for doc in docs:
             table.add(to_row(doc))
-            count += 1
-    return count
 
 
 def read_documents(path: Path) -> Iterator[Document]:

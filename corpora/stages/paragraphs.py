@@ -20,7 +20,6 @@ import hashlib
 import itertools
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -53,15 +52,6 @@ _SPILL_KEYS = 4_000_000  # 32 MB of keys, about 0.4 GB of web text
 Keys = NDArray[np.uint64]
 
 
-@dataclass
-class ShardHashes:
-    """Counts of one shard: documents, paragraphs after the titles, paragraphs repeated in their document."""
-
-    num_docs: int = 0
-    num_paragraphs: int = 0
-    num_repeated: int = 0
-
-
 def keys_of(text: str) -> UInt64[np.ndarray, " lines"]:
     """Return CCNet's key of each line of ``text``, ``(num_lines,)`` uint64: first 8 bytes of SHA-1, little-endian."""
     sha1 = hashlib.sha1
@@ -70,7 +60,7 @@ def keys_of(text: str) -> UInt64[np.ndarray, " lines"]:
     return table[:, :_KEY_BYTES].copy().view("<u8").reshape(-1)
 
 
-def hash_shard(docs: Iterable[Document], out_dir: Path, num_ranges: int) -> ShardHashes:
+def hash_shard(docs: Iterable[Document], out_dir: Path, num_ranges: int) -> None:
     """Write the paragraph keys of one shard; ``out_dir`` appears complete or not at all.
 
     Args:
@@ -83,7 +73,6 @@ def hash_shard(docs: Iterable[Document], out_dir: Path, num_ranges: int) -> Shar
     temporary = out_dir.with_name(out_dir.name + ".tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
-    counts = ShardHashes()
     edges = np.array([(p << 64) // num_ranges for p in range(1, num_ranges)], dtype=np.uint64)
     runs: list[Keys] = []
     bounds: list[NDArray[np.int64]] = []
@@ -94,21 +83,17 @@ def hash_shard(docs: Iterable[Document], out_dir: Path, num_ranges: int) -> Shar
         (temporary / RANGES_FILE).open("wb") as ranges_file,
     ):
         for keys, lengths in _key_batches(docs):
-            num_repeated, new = _mark_copies(keys, np.repeat(np.arange(len(lengths)), lengths), runs)
+            new = _mark_copies(keys, np.repeat(np.arange(len(lengths)), lengths), runs)
             keys_file.write(keys.data)
             lengths_file.write(lengths.data)
             ranges_file.write(new.data)
             bounds.append(num_written + np.concatenate([[0], np.searchsorted(new, edges), [len(new)]]))
             num_written += len(new)
             runs.append(new)
-            counts.num_docs += len(lengths)
-            counts.num_paragraphs += len(keys)
-            counts.num_repeated += num_repeated
     # The keys of one range are stored together, so that no other range is read.
     (temporary / BOUNDS_FILE).write_bytes(np.ascontiguousarray(np.stack(bounds, axis=1), dtype="<u8").data)
     shutil.rmtree(out_dir, ignore_errors=True)
     temporary.rename(out_dir)
-    return counts
 
 
 def _key_batches(docs: Iterable[Document]) -> Iterator[tuple[Keys, NDArray[np.uint32]]]:
@@ -142,7 +127,7 @@ def _body(doc: Document) -> str | None:
     return doc.text.partition("\n")[2] if doc.num_title_lines else doc.text
 
 
-def _mark_copies(keys: Keys, doc_of: NDArray[np.int64], runs: Sequence[Keys]) -> tuple[int, Keys]:
+def _mark_copies(keys: Keys, doc_of: NDArray[np.int64], runs: Sequence[Keys]) -> Keys:
     """Set the keys of paragraphs that occur earlier in the shard to `REPEATED_KEY` or `COPIED_KEY`, in place.
 
     Args:
@@ -151,7 +136,7 @@ def _mark_copies(keys: Keys, doc_of: NDArray[np.int64], runs: Sequence[Keys]) ->
         runs: the sorted keys of earlier documents of the shard.
 
     Returns:
-        How many are repeated in their document, and the sorted keys that are new in the shard.
+        The sorted keys that are new in the shard.
     """
     order = np.argsort(keys, kind="stable")
     sorted_keys, docs = keys[order], doc_of[order]
@@ -166,7 +151,7 @@ def _mark_copies(keys: Keys, doc_of: NDArray[np.int64], runs: Sequence[Keys]) ->
     keys[order[is_again]] = COPIED_KEY
     keys[order[is_repeated]] = REPEATED_KEY
     keys[positions[is_known]] = COPIED_KEY
-    return int(is_repeated.sum()), new[~is_known]
+    return new[~is_known]
 
 
 def _keys_in_range(shard_dir: Path, range_number: int, num_ranges: int) -> Keys:
@@ -185,8 +170,8 @@ def _keys_in_range(shard_dir: Path, range_number: int, num_ranges: int) -> Keys:
     return np.concatenate(runs)
 
 
-def find_duplicates(shard_dirs: Sequence[Path], range_number: int, num_ranges: int, out: Path) -> int:
-    """Write the keys of one range that an earlier shard has, by shard; return their number.
+def find_duplicates(shard_dirs: Sequence[Path], range_number: int, num_ranges: int, out: Path) -> None:
+    """Write the keys of one range that an earlier shard has, by shard.
 
     Args:
         shard_dirs: what `hash_shard` wrote for each shard, in the order of the shards.
@@ -201,7 +186,6 @@ def find_duplicates(shard_dirs: Sequence[Path], range_number: int, num_ranges: i
     ordered = keys[order]
     later = np.sort(order[1:][ordered[1:] == ordered[:-1]])
     write_slices(out, keys[later], np.searchsorted(later, ends))
-    return len(later)
 
 
 def is_member(
