@@ -25,7 +25,8 @@ from xling.core.languages import split_pair
 from xling.core.output import manifest
 from xling.core.progress import Progress
 from xling.core.sampling import rng
-from xling.core.settings.values import Lang, Pair
+from xling.core.settings import values
+from xling.core.settings.values import COUNT_OR_NONE, Lang, Pair, ranged
 from xling.text import vocab as vocabulary
 from xling.text.files import corpus_reader, pair_documents, pair_folder
 from xling.text.files.shards import EOS, ShardWriter, encode_lines, vocab_digest
@@ -58,8 +59,8 @@ class BinarizeConfig:
     pairs: dict[Pair, tuple[str, ...]] = field(default_factory=dict)
     rows: str = ""
     switched: dict[Pair, tuple[str, ...]] = field(default_factory=dict)
-    valid_docs: int = 100
-    max_pairs: int = 0
+    valid_docs: int = ranged(100, COUNT_OR_NONE)
+    max_pairs: int = ranged(0, COUNT_OR_NONE)
     documents: bool = False
     seed: int = 1
 
@@ -70,9 +71,7 @@ def run(cfg: BinarizeConfig) -> manifest.Manifest:
     Raises:
         UserError: an unknown language, an unreadable or empty file, sides of unequal length, no text at all.
     """
-    for name in ("max_pairs", "valid_docs"):
-        if getattr(cfg, name) < 0:
-            raise UserError(f"{name}={getattr(cfg, name)}", "a whole number from 0")
+    values.check(cfg)
     given = cfg
     if cfg.rows:
         texts = vocabulary.joined(pair_folder.texts_of(cfg.rows), cfg.corpora)

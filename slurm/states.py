@@ -33,7 +33,6 @@ class JobState:
             `NO_ANSWER` when it does not answer.
         reason: why it waits or how it ended, "" when there is nothing to say.
         node: where it runs or ran.
-        time_left_s: seconds to its time limit, -1 when unknown.
         name: of the job, "" when unknown.
         ran_s: seconds since it started, -1 when unknown.
     """
@@ -41,7 +40,6 @@ class JobState:
     state: str = UNKNOWN
     reason: str = ""
     node: str = ""
-    time_left_s: int = -1
     name: str = ""
     ran_s: int = -1
 
@@ -131,15 +129,15 @@ def parse_sacct(text: str) -> dict[str, JobState]:
 
 
 def parse_squeue(text: str) -> dict[str, JobState]:
-    """Return states from ``squeue -h -r -t all -o '%i|%F|%K|%T|%r|%N|%L|%M|%j'``."""
+    """Return states from ``squeue -h -r -t all -o '%i|%F|%K|%T|%r|%N|%M|%j'``."""
     states = {}
     for line in text.splitlines():
-        fields = line.split("|", 8)
-        if len(fields) < 9:
+        fields = line.split("|", 7)
+        if len(fields) < 8:
             continue
-        job, array_id, elements, state, reason, node, left, ran, name = fields
+        job, array_id, elements, state, reason, node, ran, name = fields
         reason = "" if reason == "None" else reason
-        told = JobState(state, reason, node, _seconds(left), name, _seconds(ran))
+        told = JobState(state, reason, node, name, _seconds(ran))
         for each in _expand_job_ids(job if elements == "N/A" else f"{array_id}_[{elements}]"):
             states[each] = told
     return states
@@ -174,7 +172,7 @@ def _from_sacct(array_ids: list[str]) -> dict[str, JobState]:
 def _from_squeue() -> tuple[dict[str, JobState] | None, str]:
     """Return the jobs in the queue; None and the reason if Slurm does not answer."""
     # The reason for waiting and the time left are nowhere else.
-    command = ["squeue", "-h", "-r", "-u", str(os.getuid()), "-o", "%i|%F|%K|%T|%r|%N|%L|%M|%j"]
+    command = ["squeue", "-h", "-r", "-u", str(os.getuid()), "-o", "%i|%F|%K|%T|%r|%N|%M|%j"]
     text, failure = run_for_output(command)
     return (None, failure) if text is None else (parse_squeue(text), "")
 

@@ -21,6 +21,7 @@ from xling.core import languages
 from xling.core.commands import call, inputs, runner
 from xling.core.errors import UserError
 from xling.core.output import manifest
+from xling.core.settings.config import to_dict
 from xling.core.settings.values import code_of
 from xling.eval.rows import rows_in_memory
 
@@ -150,7 +151,7 @@ class Model:
                 "out": folder,
                 "data": data,
                 "checkpoint": self.path,
-                **_plain(settings),
+                **to_dict(settings),
             }
             call.stage("eval", given)
             scores: list[Score] = runner.load("xling.eval.scores.score_file:read_scores")(
@@ -181,7 +182,7 @@ class Model:
         if rows is not None:
             file = Path(f"{out}.rows", f"{languages.get(code_of(lang)).code}.train.jsonl")
             settings[rows_in_memory.write(rows, file)] = file
-        call.stage("finetune", {"checkpoint": self.path, "out": Path(out), **_plain(settings)})
+        call.stage("finetune", {"checkpoint": self.path, "out": Path(out), **to_dict(settings)})
         return Model(Path(out))
 
     @overload
@@ -236,14 +237,6 @@ class Model:
     def _translator(self) -> Any:
         search = runner.load("xling.models.generate.settings:Search")()
         return runner.load("xling.transfer.translation.translate:Translator")(self.path, search)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
-    return str(value) if isinstance(value, Path) else value
 
 
 def _answer_of(answer: dict[str, Any]) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from xling.core.output.parts import read_json, write_json
@@ -55,11 +54,9 @@ class RejectLog(Ledger):
     def __enter__(self) -> RejectLog:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         if self._table is not None:
-            self._table.__exit__(kind, error, trace)
+            self._table.__exit__(kind, *rest)
         if kind is None:
             write_json(self._folder / LEDGER, ledger_to_json(self))
             write_json(self._folder / COUNTERS, self.counters.to_json())

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from xling.core.errors import UserError
 from xling.core.sampling import rng
+from xling.core.settings import values
+from xling.core.settings.values import PART, ranged
 from xling.corpora.parallel.wordalign.phrases import Span, extract_spans
 from xling.corpora.parallel.wordalign.symmetrise import Link
 from xling.text.words.substitution import Replacement, SwitchedSentence, substitute
@@ -36,10 +37,10 @@ class AlmSettings:
     """
 
     max_words: int = 4
-    max_rate: float = 0.3
-    rate: float | None = None
-    switched: float = 0.8
-    plain: float = 0.1
+    max_rate: float = ranged(0.3, PART)
+    rate: float | None = ranged(None, PART)
+    switched: float = ranged(0.8, PART)
+    plain: float = ranged(0.1, PART)
     copies: int = 1
     seed: int = 1
 
@@ -49,10 +50,7 @@ class AlmSettings:
         Raises:
             UserError: a share outside 0 to 1.
         """
-        for name in ("max_rate", "rate", "switched", "plain"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value <= 1:
-                raise UserError(f"alm.{name}={value}", "0 to 1")
+        values.check(self, "alm.")
 
 
 _CATCH_UP_WORDS = 50.0

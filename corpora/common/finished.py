@@ -1,15 +1,44 @@
 """Decision on a corpus that is finished already: keep it, refuse to replace it, or make it again."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.output.manifest import Manifest
+from xling.core.output.parts import Workspace
+from xling.core.output.sealed import DamagedError
+from xling.text.document import Ledger
 
 _BASES = "base_urls"
+
+
+class NothingLeftError(UserError):
+    """Raised when no document or pair passed; ``ledger`` says where they were dropped."""
+
+    ledger: Ledger
+
+
+@contextmanager
+def tidied(workspace: Callable[[], Workspace], keep: bool, is_over: bool) -> Iterator[None]:
+    """Delete the workspace of a build that cannot go on after a user's mistake in the block.
+
+    Args:
+        keep: leave it in place.
+        is_over: whether any mistake ends the build; else only `NothingLeftError` does.
+    """
+    try:
+        yield
+    except DamagedError:
+        raise
+    except UserError as error:
+        if (is_over or isinstance(error, NothingLeftError)) and not keep:
+            workspace().delete()
+        raise
 
 
 def finished(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
@@ -79,9 +78,7 @@ class TableWriter:
     def __enter__(self) -> TableWriter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self._flush()
         self._file.close()
@@ -114,14 +111,11 @@ def to_document(row: dict[str, Any]) -> Document:
     return Document(row["id"], row["text"], row["url"], row["source"], row["date"], row["lang"], meta, form)
 
 
-def write_documents(path: Path, docs: Iterable[Document]) -> int:
-    """Write ``docs`` to one file and return how many there were."""
-    count = 0
+def write_documents(path: Path, docs: Iterable[Document]) -> None:
+    """Write ``docs`` to one file."""
     with TableWriter(path, SCHEMA) as table:
         for doc in docs:
             table.add(to_row(doc))
-            count += 1
-    return count
 
 
 def read_documents(path: Path) -> Iterator[Document]:

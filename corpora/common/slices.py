@@ -10,11 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xling.array_types import Int64, UInt64
 
-Values = NDArray[np.uint64]
 _WORD = 8
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.settings.values import Lang
+from xling.core.settings import values
+from xling.core.settings.values import Lang, Range, ranged
 from xling.corpora.langid import ngrams
 from xling.text.files import corpus_reader
 
@@ -34,8 +35,8 @@ class LangidTrainConfig:
     text: dict[Lang, tuple[str, ...]] = field(default_factory=dict)
     out: str = "runs/langid"
     base: str = ""
-    max_chars: int = 400_000
-    size: float = 1.0
+    max_chars: int = ranged(400_000, Range(least=1000))
+    size: float = ranged(1.0, Range(above=0, most=100))
 
     def __post_init__(self) -> None:
         """Reject values that are out of range or do not fit together.
@@ -45,10 +46,7 @@ class LangidTrainConfig:
         """
         if not self.text:
             raise UserError("no text to train on", "text.wo=FILES text.fr=FILES")
-        if self.max_chars < 1000 or not 0 < self.size <= 100:
-            raise UserError(
-                f"max_chars={self.max_chars}, size={self.size}", "1,000 and more; 0 < size <= 100"
-            )
+        values.check(self)
         codes = [languages.get(lang).code for lang in self.text]
         if twice := next((code for code in codes if codes.count(code) > 1), ""):
             raise UserError(f"language {twice} is given twice", "each language once")

@@ -11,7 +11,8 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
-from xling.core.settings.values import Lang
+from xling.core.settings import values
+from xling.core.settings.values import COUNT_OR_NONE, SHARE, Lang, ranged
 from xling.corpora.common import columns
 from xling.corpora.langid.identify import UNLISTED, without_scheme
 from xling.corpora.langid.rates import FILE_NAME, Rates, Trust, model_name
@@ -53,11 +54,11 @@ class LangidEvalConfig:
     out: str = "runs/langid-eval"
     model: Path | None = None
     labels: dict[str, str] = field(default_factory=dict)
-    chars: int = CHARS
-    max_texts: int = 0
+    chars: int = ranged(CHARS, COUNT_OR_NONE)
+    max_texts: int = ranged(0, COUNT_OR_NONE)
     prior: dict[Lang, float] = field(default_factory=dict)
     precision: float = 0.9
-    threshold: float = 0.5
+    threshold: float = ranged(0.5, SHARE)
 
     def __post_init__(self) -> None:
         """Reject values that are out of range.
@@ -68,11 +69,7 @@ class LangidEvalConfig:
         object.__setattr__(self, "model", without_scheme(self.model))
         if not self.text and not self.labelled:
             raise UserError("no text to judge", "text.LANG=FILES for several languages, or labelled=FILE.tsv")
-        if self.chars < 0 or self.max_texts < 0 or not 0 <= self.threshold < 1:
-            raise UserError(
-                f"chars={self.chars}, max_texts={self.max_texts}, threshold={self.threshold}",
-                "whole numbers from 0; 0 <= threshold < 1",
-            )
+        values.check(self)
         for code in self.text:
             languages.get(code)
         LangId(prior=self.prior, precision=self.precision)

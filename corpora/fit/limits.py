@@ -22,7 +22,8 @@ import yaml
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.settings.values import Lang
+from xling.core.settings import values
+from xling.core.settings.values import COUNT, Lang, Range, ranged
 from xling.corpora.builtin.limits import Limits
 from xling.corpora.stages.filters import RULES, Filters, measure_each
 from xling.text.files import corpus_reader
@@ -58,9 +59,9 @@ class FitLimitsConfig:
 
     text: dict[Lang, tuple[str, ...]] = field(default_factory=dict)
     out: str = "runs/limits"
-    drop: float = 0.01
-    max_docs: int = 2000
-    min_docs: int = 50
+    drop: float = ranged(0.01, Range(above=0, below=1))
+    max_docs: int = ranged(2000, COUNT)
+    min_docs: int = ranged(50, COUNT)
 
     def __post_init__(self) -> None:
         """Reject values that are out of range or do not fit together.
@@ -70,8 +71,7 @@ class FitLimitsConfig:
         """
         if not self.text:
             raise UserError("no clean text to fit to", "text.sw=FILES")
-        if not 0 < self.drop < 1 or self.max_docs < 1 or self.min_docs < 1:
-            raise UserError(f"drop={self.drop}, max_docs={self.max_docs}", "0 < drop < 1, counts from 1")
+        values.check(self)
 
 
 def run(cfg: FitLimitsConfig) -> manifest.Manifest:

@@ -18,7 +18,8 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.sampling import alpha_shares, realised_alpha, rng
-from xling.core.settings.values import Lang
+from xling.core.settings import values
+from xling.core.settings.values import COUNT, COUNT_OR_NONE, POSITIVE, Lang, Range, ranged
 from xling.corpora.common.shards import (
     SCHEMA,
     TableWriter,
@@ -56,11 +57,11 @@ class SampleConfig:
 
     corpora: dict[Lang, str]
     out: str
-    alpha: float = 0.3
-    num_chars: int = 0
-    max_epochs: float = 20.0
+    alpha: float = ranged(0.3, Range(least=0, most=1))
+    num_chars: int = ranged(0, COUNT_OR_NONE)
+    max_epochs: float = ranged(20.0, POSITIVE)
     rehydrate: tuple[str, ...] = ()
-    shard_mb: int = 64
+    shard_mb: int = ranged(64, COUNT)
     seed: int = 1
 
 
@@ -156,13 +157,7 @@ def report(results: dict[str, DrawnLanguage], cfg: SampleConfig) -> str:
 def _check(cfg: SampleConfig) -> None:
     if not cfg.corpora:
         raise UserError("no corpora given", "corpora.LANG=DIRECTORY for each language")
-    if not 0 <= cfg.alpha <= 1:
-        raise UserError(f"alpha={cfg.alpha}", "a number from 0 to 1")
-    if cfg.num_chars < 0 or cfg.shard_mb < 1 or cfg.max_epochs <= 0:
-        raise UserError(
-            f"num_chars={cfg.num_chars} shard_mb={cfg.shard_mb} max_epochs={cfg.max_epochs:g}",
-            "num_chars from 0, shard_mb from 1, max_epochs above 0",
-        )
+    values.check(cfg)
     for path in cfg.corpora.values():
         corpus_shards(Path(path))
 

@@ -17,12 +17,14 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.languages import split_pair
 from xling.core.output import manifest
-from xling.core.settings.values import Lang, Pair
+from xling.core.settings import values
+from xling.core.settings.values import COUNT, Lang, Pair, ranged
 from xling.corpora.lexicon.induce import Cues, induce, translation_probabilities
 from xling.corpora.lexicon.shared import FILES, word_vectors
 from xling.corpora.lexicon.vectors import WordVectors, learn_vectors
 from xling.text.files import corpus_reader
 from xling.text.files.dictionary import read_dictionary
+from xling.text.lm.model import ORDERS
 from xling.text.lm.train import train_ngrams
 from xling.text.word_translation import WORD, split_tokens
 
@@ -55,13 +57,13 @@ class BliConfig:
     corpora: dict[Lang, tuple[str, ...]]
     out: str
     gold: str = ""
-    size: int = 5000
-    dim: int = 150
-    window: int = 3
-    min_count: int = 3
-    rounds: int = 10
+    size: int = ranged(5000, COUNT)
+    dim: int = ranged(150, COUNT)
+    window: int = ranged(3, COUNT)
+    min_count: int = ranged(3, COUNT)
+    rounds: int = ranged(10, COUNT)
     min_seeds: int = 50
-    order: int = 5
+    order: int = ranged(5, ORDERS)
     encoder: str = ""
     cues: Cues = field(default_factory=Cues)
 
@@ -79,11 +81,7 @@ def run(cfg: BliConfig) -> manifest.Manifest:
             raise UserError(
                 f"no text in {lang} for pair={cfg.pair}", "text of both languages", f"corpora.{lang}=FILE,..."
             )
-    for name in ("size", "dim", "window", "min_count", "rounds"):
-        if getattr(cfg, name) < 1:
-            raise UserError(f"{name}={getattr(cfg, name)}", "a whole number from 1")
-    if not 2 <= cfg.order <= 6:
-        raise UserError(f"order={cfg.order}", "2 to 6, the orders that KenLM reads")
+    values.check(cfg)
     out = Path(cfg.out)
     files = {lang: corpus_reader.resolve_files(cfg.corpora[lang]) for lang in langs}
     inputs = [path for paths in files.values() for path in paths] + ([Path(cfg.gold)] if cfg.gold else [])

@@ -11,8 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from xling.array_types import Float32, Int64
-from xling.core.progress import Progress
-from xling.corpora.mining.search import nearest
 
 _ROUNDS = 64
 
@@ -30,37 +28,6 @@ class Pairs(NamedTuple):
     src: Int64[np.ndarray, " pairs"]
     tgt: Int64[np.ndarray, " pairs"]
     scores: Float32[np.ndarray, " pairs"]
-
-
-def mine(
-    src: Float32[np.ndarray, "src dim"],
-    tgt: Float32[np.ndarray, "tgt dim"],
-    k: int = 4,
-    margin: str = "ratio",
-    retrieval: str = "max",
-) -> Pairs:
-    """Return the pairs of vectors in memory that are closer than their neighbours; the search is exact.
-
-    Args:
-        src: (num_src, dim), of length 1.
-        tgt: (num_tgt, dim), of length 1.
-        k: neighbours of the margin.
-        margin: ``ratio``, ``distance`` or ``absolute``.
-        retrieval: ``forward``, ``backward``, ``intersection`` or ``max``.
-
-    Returns:
-        Source numbers, target numbers and margins, best first.
-    """
-    if not len(src) or not len(tgt):
-        return Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))
-    with Progress("mine", 2, "directions") as bar:
-        to_tgt, tgt_ids = nearest(src, tgt, k)
-        bar.update()
-        to_src, src_ids = nearest(tgt, src, k)
-        bar.update()
-    src_mean, tgt_mean = mean_cosine(to_tgt, tgt_ids), mean_cosine(to_src, src_ids)
-    forward = best(to_tgt, tgt_ids, src_mean, tgt_mean, margin)
-    return choose_pairs(forward, best(to_src, src_ids, tgt_mean, src_mean, margin), retrieval)
 
 
 def mean_cosine(

@@ -35,30 +35,6 @@ _MIN_PROBES, _ROWS_PROBED = 32, 16_384
 _QUERIES_AT_ONCE, _ROWS_AT_ONCE = 4_096, 16_384
 
 
-def nearest(
-    queries: Float32[np.ndarray, "queries dim"],
-    keys: Float32[np.ndarray, "keys dim"],
-    k: int,
-    block: int = BLOCK_ROWS,
-) -> tuple[Float32[np.ndarray, "queries neighbours"], Int64[np.ndarray, "queries neighbours"]]:
-    """Return the k keys with the largest inner product for each query, block by block.
-
-    Args:
-        queries: (num_queries, dim), of length 1.
-        keys: (num_keys, dim), of length 1.
-        k: neighbours; fewer keys give fewer.
-        block: vectors of one block.
-
-    Returns:
-        cosines and key numbers, (num_queries, k), best first.
-    """
-    k, among = min(k, len(keys)), VectorRows([keys])
-    pieces = [exact_nearest(piece, among, k, block) for _, piece in VectorRows([queries]).blocks(block)]
-    if not pieces:
-        return np.zeros((0, k), np.float32), np.zeros((0, k), np.int64)
-    return np.concatenate([p[0] for p in pieces]), np.concatenate([p[1] for p in pieces])
-
-
 def exact_nearest(
     queries: Float32[np.ndarray, "queries dim"], keys: VectorRows, k: int, block: int, device: str = "cpu"
 ) -> tuple[Float32[np.ndarray, "queries k"], Int64[np.ndarray, "queries k"]]:

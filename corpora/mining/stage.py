@@ -30,7 +30,8 @@ from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.output.parts import Workspace, run_unless_published
 from xling.core.progress import Progress
-from xling.core.settings.values import Pair
+from xling.core.settings import values
+from xling.core.settings.values import COUNT, COUNT_OR_NONE, Pair, ranged
 from xling.corpora.card.losses import half_note
 from xling.corpora.mining import margin, rows, search, sentences
 from xling.corpora.mining.rows import VectorRows
@@ -90,17 +91,17 @@ class MineConfig(OfPair):
     layer: int = -1
     pooling: str = "mean"
     out: str = ""
-    neighbours: int = 4
+    neighbours: int = ranged(4, COUNT)
     margin: Literal["ratio", "distance", "absolute"] = "ratio"
     retrieval: Literal["forward", "backward", "intersection", "max"] = "max"
     threshold: float = 1.04
     index: Literal["auto", "exact", "clusters"] = "auto"
     candidates: int = 32
-    probes: int = 0
-    shard: int = 1_000_000
-    block: int = search.BLOCK_ROWS
+    probes: int = ranged(0, COUNT_OR_NONE)
+    shard: int = ranged(1_000_000, COUNT)
+    block: int = ranged(search.BLOCK_ROWS, COUNT)
     device: Literal["cpu", "gpu"] = "cpu"
-    threads: int = 0
+    threads: int = ranged(0, COUNT_OR_NONE)
 
     def __post_init__(self) -> None:
         """Reject values that are out of range or do not fit together.
@@ -115,11 +116,9 @@ class MineConfig(OfPair):
                 "the source of the vectors is missing or given twice",
                 "checkpoint=, or src_vectors= and tgt_vectors=",
             )
-        lowest = dict.fromkeys(("neighbours", "block", "shard"), 1) | dict.fromkeys(("probes", "threads"), 0)
-        lowest["candidates"] = self.neighbours if self.neighbours > 0 else 1
-        for name, least in lowest.items():
-            if getattr(self, name) < least:
-                raise UserError(f"{name}={getattr(self, name)}", f"a whole number from {least}")
+        values.check(self)
+        if self.candidates < self.neighbours:
+            raise UserError(f"candidates={self.candidates}", f"a whole number from {self.neighbours}")
         if math.isnan(self.threshold):
             raise UserError(f"threshold={self.threshold}", "a number")
 

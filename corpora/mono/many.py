@@ -26,12 +26,12 @@ from xling.corpora.card import data_card
 from xling.corpora.card.counters import Counters
 from xling.corpora.card.ledgers import ledger_from_json, ledger_to_json
 from xling.corpora.card.publication import STATS, damage_lines
+from xling.corpora.common.finished import NothingLeftError
 from xling.corpora.langid.rates import NOT_MEASURED
 from xling.corpora.mono import one, route
 from xling.corpora.mono.build import PLAN, Build, read_plan, resolve
 from xling.corpora.mono.parts import partial_reasons
 from xling.corpora.mono.plan import is_current, save_new_plan
-from xling.corpora.mono.publish_phase import NothingLeftError
 from xling.corpora.mono.settings import ALL
 from xling.corpora.mono.trust import trust_of
 from xling.corpora.sources.routed import INDEX_FILE, PLAN_FILE

@@ -26,12 +26,11 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.output.parts import run_unless_published
-from xling.core.output.sealed import DamagedError
-from xling.corpora.common.finished import finished, unchanged
+from xling.corpora.common.finished import finished, tidied, unchanged
 from xling.corpora.mono import parts
 from xling.corpora.mono.build import PLAN, Build, Plan, read_plan
 from xling.corpora.mono.plan import announce, is_current, make_plan, save_new_plan
-from xling.corpora.mono.publish_phase import NothingLeftError, run_publish, summary
+from xling.corpora.mono.publish_phase import run_publish, summary
 from xling.corpora.mono.settings import STAGE_NAME
 
 _STEPS = {
@@ -88,16 +87,9 @@ def run_part(build: Build, phase: str, index: int) -> Answer | None:
 
 
 def _run_tidily(build: Build, phase: str, index: int) -> Answer | None:
-    """Run a part; a build that cannot go on after a user's mistake leaves nothing beside its output."""
-    try:
+    is_over = phase == "read" and len(build.plan.parts) == 1
+    with tidied(lambda: build.workspace, build.cfg.keep_work, is_over):
         return _run_part(build, phase, index)
-    except DamagedError:
-        raise
-    except UserError as error:
-        is_over = isinstance(error, NothingLeftError) or (phase == "read" and len(build.plan.parts) == 1)
-        if is_over and not build.cfg.keep_work:
-            build.workspace.delete()
-        raise
 
 
 def _run_part(build: Build, phase: str, index: int) -> Answer | None:

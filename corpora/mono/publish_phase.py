@@ -10,7 +10,6 @@ from typing import Any
 import polars as pl
 import pyarrow.parquet as pq
 
-from xling.core.errors import UserError
 from xling.core.output.command_result import Answer
 from xling.core.output.manifest import publish
 from xling.core.output.parts import read_json, write_json
@@ -18,6 +17,7 @@ from xling.corpora.card import publication
 from xling.corpora.card.counters import Counters
 from xling.corpora.card.ledgers import chars_of_stages, merged_counters, merged_ledger
 from xling.corpora.card.publication import STATS
+from xling.corpora.common.finished import NothingLeftError
 from xling.corpora.common.json_rows import ARRAY_NOTE, COMMA_NOTE, JOINED_NOTE, TWICE_NOTE
 from xling.corpora.common.packed_xml import OUTSIDE_NOTE
 from xling.corpora.mono.build import PLAN, Build
@@ -51,12 +51,6 @@ _SAID_NOTES = (
     LOST_CHARS_NOTE,
 )
 _PHASES_WITH_LEDGER = ("read", "filter", "score", "finish")
-
-
-class NothingLeftError(UserError):
-    """Raised when no document passed; ``ledger`` says where they were dropped."""
-
-    ledger: Ledger
 
 
 def run_publish(build: Build) -> Answer:

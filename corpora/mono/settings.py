@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +10,7 @@ from xling.core import languages
 from xling.core.errors import UserError, unknown
 from xling.core.output import manifest
 from xling.core.settings import values
-from xling.core.settings.values import Lang, LangList
+from xling.core.settings.values import COUNT, COUNT_OR_NONE, Lang, LangList, Range, ranged
 from xling.corpora.crawl_index import cld2
 from xling.corpora.crawl_index.settings import IndexSettings
 from xling.corpora.sources.source import joined_uris
@@ -24,6 +23,7 @@ ALL = "all"
 CC_INDEX = "cc-index"
 DEFAULT_FILES = 4
 _LANGID = "langid"
+_MEGABYTES = Range(above=0, words="a number of megabytes above 0")
 FOLDER = "runs/mono"
 """Of corpora without ``out``."""
 
@@ -137,26 +137,26 @@ class MonoConfig:
     cache: str = "runs/downloads"
     base_urls: dict[str, str] = field(default_factory=dict)
     extract: Literal["auto", "main", "all"] = "auto"
-    max_docs: int = 0
-    max_chars: int = 1_000_000
+    max_docs: int = ranged(0, COUNT_OR_NONE)
+    max_chars: int = ranged(1_000_000, COUNT)
     seed: int = 1
     prior: dict[Lang, float] = field(default_factory=dict)
     before_dedup: tuple[str, ...] = ("repair", "blocklist", "length", "lines")
     dedup: bool = True
     dedup_scope: Literal["all", "dump", "group"] = "all"
-    dedup_group: int = 50
+    dedup_group: int = ranged(50, COUNT)
     after_dedup: tuple[str, ...] = ("langid", "filters", "contamination", "pii")
     near_dedup: bool = True
     near: NearDedup = field(default_factory=NearDedup)
     against: tuple[str, ...] = ()
     lm: PerplexityConfig = field(default_factory=PerplexityConfig)
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
-    part_mb: float = 256
-    shard_mb: float = 256
-    memory_mb: int = 1024
-    num_connections: int = 8
-    num_samples: int = 5
-    reject_chars: int = 2000
+    part_mb: float = ranged(256, _MEGABYTES)
+    shard_mb: float = ranged(256, _MEGABYTES)
+    memory_mb: int = ranged(1024, COUNT)
+    num_connections: int = ranged(8, COUNT)
+    num_samples: int = ranged(5, COUNT_OR_NONE)
+    reject_chars: int = ranged(2000, COUNT_OR_NONE)
     export: Literal["", "txt", "txt.gz", "txt.xz", "txt.zst"] = ""
     keep_work: bool = False
     dry_run: bool = False
@@ -191,15 +191,7 @@ class MonoConfig:
             configured(self.before_dedup, self.lang, self.settings)
             return
         object.__setattr__(self, "lang", languages.get(self.lang).code)
-        for name in ("part_mb", "shard_mb"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise UserError(f"{name}={getattr(self, name)}", "a number of megabytes above 0")
-        for name in ("memory_mb", "num_connections", "max_chars", "dedup_group"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name}={getattr(self, name)}", "a whole number from 1")
-        for name in ("max_docs", "num_samples", "reject_chars"):
-            if getattr(self, name) < 0:
-                raise UserError(f"{name}={getattr(self, name)}", "a whole number from 0")
+        values.check(self)
         names = (*self.before_dedup, *self.after_dedup)
         configured(names, self.lang, self.settings)
         for name in self.settings:

@@ -14,7 +14,8 @@ import numpy as np
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.progress import Progress
-from xling.core.settings.values import Lang
+from xling.core.settings import values
+from xling.core.settings.values import COUNT, Lang, Range, ranged
 from xling.corpora.nway import own_files
 from xling.corpora.nway import sources as nway_sources
 from xling.text.files.nway import STAGE, RowSet, write_texts
@@ -52,10 +53,12 @@ class NwayConfig:
         "po",
     )  # fmt: skip
     langs: tuple[Lang, ...] = ()
-    share: float = 1.0
-    held_out: float = 0.0
-    min_count: int = 2
-    max_words: int = 400
+    share: float = ranged(1.0, Range(above=0, most=1, words="a share above 0 and up to 1, for example 0.5"))
+    held_out: float = ranged(
+        0.0, Range(least=0, below=1, words="a share from 0 to below 1, for example 0.01")
+    )
+    min_count: int = ranged(2, COUNT)
+    max_words: int = ranged(400, COUNT)
     keep_texts: tuple[Lang, ...] = ()
     features: int = FEATURES_VERSION
 
@@ -66,15 +69,9 @@ def run(cfg: NwayConfig) -> manifest.Manifest:
     Raises:
         UserError: an unknown source, no aligned text below ``data``, settings out of range.
     """
-    for name in ("min_count", "max_words"):
-        if getattr(cfg, name) < 1:
-            raise UserError(f"{name}={getattr(cfg, name)}", "a whole number from 1")
+    values.check(cfg)
     if cfg.features != FEATURES_VERSION:
         raise UserError(f"features={cfg.features}", f"only {FEATURES_VERSION}", "leave it out")
-    if not 0 <= cfg.held_out < 1:
-        raise UserError(f"held_out={cfg.held_out}", "a share from 0 to below 1, for example 0.01")
-    if not 0 < cfg.share <= 1:
-        raise UserError(f"share={cfg.share}", "a share above 0 and up to 1, for example 0.5")
     is_own = own_files.NAME in cfg.sources and own_files.format_of(cfg.data) in own_files.TABLES
     if not cfg.data.is_dir() and not (cfg.data.is_file() and is_own):
         raise UserError(

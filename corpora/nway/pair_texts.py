@@ -14,7 +14,8 @@ from xling.core.output import manifest
 from xling.core.output.command_result import tell
 from xling.core.progress import Progress
 from xling.core.sampling import rng
-from xling.core.settings.values import Lang
+from xling.core.settings import values
+from xling.core.settings.values import COUNT, COUNT_OR_NONE, Lang, ranged
 from xling.corpora.nway import sources as nway_sources
 from xling.text.files.pair_folder import SOURCE_FILE
 
@@ -43,9 +44,9 @@ class PairsConfig:
     sources: tuple[str, ...] = (
         "bible", "seed", "multi30k", "mafand", "nli", "indian", "stories", "udhr", "para_extra", "po",
     )  # fmt: skip
-    limit: int = 20_000
-    least: int = 1000
-    max_chars: int = 400
+    limit: int = ranged(20_000, COUNT_OR_NONE)
+    least: int = ranged(1000, COUNT)
+    max_chars: int = ranged(400, COUNT)
 
 
 def run(cfg: PairsConfig) -> manifest.Manifest:
@@ -54,9 +55,7 @@ def run(cfg: PairsConfig) -> manifest.Manifest:
     Raises:
         UserError: an unknown source, a language without pairs, settings out of range.
     """
-    for name, low in (("limit", 0), ("least", 1), ("max_chars", 1)):
-        if getattr(cfg, name) < low:
-            raise UserError(f"{name}={getattr(cfg, name)}", f"a whole number from {low}")
+    values.check(cfg)
     inputs = nway_sources.files_of(cfg.data, cfg.sources, cfg.out)
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         return done

@@ -15,7 +15,8 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.progress import Progress
 from xling.core.sampling import rng
-from xling.core.settings.values import Lang
+from xling.core.settings import values
+from xling.core.settings.values import COUNT, Lang, ranged
 from xling.corpora.nway import sources as nway_sources
 from xling.corpora.parallel.wordalign.aligner import AlignerSettings, align
 from xling.text.files.word_alignments import FILE_NAME
@@ -45,8 +46,8 @@ class LinksConfig:
     source: Lang = "en"
     langs: tuple[Lang, ...] = ()
     sources: tuple[str, ...] = ("bible", "seed", "mafand", "nli", "multi30k")
-    pairs: int = 1500
-    max_words: int = 40
+    pairs: int = ranged(1500, COUNT)
+    max_words: int = ranged(40, COUNT)
     aligner: AlignerSettings = field(
         default_factory=lambda: AlignerSettings(sweeps=3, averaged_sweeps=2, symmetrise="intersection")
     )
@@ -58,9 +59,7 @@ def run(cfg: LinksConfig) -> manifest.Manifest:
     Raises:
         UserError: an unknown source, no text aligned with ``source``, settings out of range.
     """
-    for name in ("pairs", "max_words"):
-        if getattr(cfg, name) < 1:
-            raise UserError(f"{name}={getattr(cfg, name)}", "a whole number from 1")
+    values.check(cfg)
     inputs = nway_sources.files_of(cfg.data, cfg.sources, cfg.out)
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         return done

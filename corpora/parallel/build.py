@@ -15,8 +15,8 @@ from xling.core.output import manifest
 from xling.core.output.command_result import Answer
 from xling.core.output.manifest import Manifest
 from xling.core.output.parts import read_json, run_unless_published
-from xling.corpora.common.finished import finished, unchanged
-from xling.corpora.parallel.publish_phase import NothingLeftError, run_publish, summary
+from xling.corpora.common.finished import finished, tidied, unchanged
+from xling.corpora.parallel.publish_phase import run_publish, summary
 from xling.corpora.parallel.read_phase import INPUTS, inputs_of, run_read
 from xling.corpora.parallel.settings import STAGE_NAME, Build, ParallelConfig, resolve
 
@@ -47,14 +47,9 @@ def run_part(cfg: ParallelConfig, phase: str, index: int) -> Answer | None:
 
 
 def _run_tidily(build: Build, phase: str, index: int) -> Answer | None:
-    """Run a part; a build that cannot go on after a user's mistake leaves nothing beside its output."""
-    try:
+    is_over = phase == "read" and len(build.uris) == 1
+    with tidied(lambda: build.workspace, build.cfg.keep_work, is_over):
         return _run_part(build, phase, index)
-    except UserError as error:
-        is_over = isinstance(error, NothingLeftError) or (phase == "read" and len(build.uris) == 1)
-        if is_over and not build.cfg.keep_work:
-            build.workspace.delete()
-        raise
 
 
 def _run_part(build: Build, phase: str, index: int) -> Answer | None:

@@ -13,7 +13,6 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from xling.array_types import Shaped
-from xling.core.errors import UserError
 from xling.core.output.command_result import Answer
 from xling.core.output.manifest import publish
 from xling.core.output.parts import read_json
@@ -22,6 +21,7 @@ from xling.corpora.card import publication
 from xling.corpora.card.counters import Counters
 from xling.corpora.card.ledgers import merged_counters, merged_ledger
 from xling.corpora.card.publication import STATS
+from xling.corpora.common.finished import NothingLeftError
 from xling.corpora.common.json_rows import ARRAY_NOTE, COMMA_NOTE, JOINED_NOTE, TWICE_NOTE
 from xling.corpora.parallel import audit
 from xling.corpora.parallel.chain import REPAIRED, Chain, count_dropped, count_entered
@@ -238,11 +238,7 @@ def summary(out: Path) -> Answer:
     return Answer(text, {"pair": stats["pair"], "out": str(out), **pairs})
 
 
-class NothingLeftError(UserError):
-    """Raised when no pair passed."""
-
-
-def nothing_left(build: Build, ledger: Ledger) -> UserError:
+def nothing_left(build: Build, ledger: Ledger) -> NothingLeftError:
     """The error for an empty result, with the commonest reasons."""
     if not ledger.seen[READ_STAGE]:
         return NothingLeftError(f"no sentence pair in {', '.join(build.uris)}", fix="check source= and pair=")

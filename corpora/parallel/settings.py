@@ -8,7 +8,8 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.output.parts import Workspace
-from xling.core.settings.values import Pair
+from xling.core.settings import values
+from xling.core.settings.values import COUNT_OR_NONE, Pair, ranged
 from xling.corpora.parallel import chain
 from xling.corpora.parallel.filters import Context
 from xling.corpora.parallel.language_pair import OfPair
@@ -54,20 +55,20 @@ class ParallelConfig(OfPair):
     pair: Pair
     source: tuple[str, ...] = ()
     out: str = ""
-    size: int = 1_000_000
+    size: int = ranged(1_000_000, COUNT_OR_NONE)
     filters: tuple[str, ...] = chain.DEFAULT_FILTERS
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     heldout: tuple[str, ...] = ()
     checkpoint: str = ""
     layer: int = -1
     pooling: str = "mean"
-    dev_pairs: int = 1000
-    test_pairs: int = 1000
+    dev_pairs: int = ranged(1000, COUNT_OR_NONE)
+    test_pairs: int = ranged(1000, COUNT_OR_NONE)
     audit: bool = True
     seed: int = 1
     cache: str = "runs/downloads"
     base_urls: dict[str, str] = field(default_factory=dict)
-    num_samples: int = 5
+    num_samples: int = ranged(5, COUNT_OR_NONE)
     keep_work: bool = False
 
     def __post_init__(self) -> None:
@@ -78,9 +79,7 @@ class ParallelConfig(OfPair):
         """
         super().__post_init__()
         object.__setattr__(self, "source", joined_uris(self.source, PAIR_SOURCES))
-        for name in ("size", "dev_pairs", "test_pairs", "num_samples"):
-            if getattr(self, name) < 0:
-                raise UserError(f"{name}={getattr(self, name)}", "a whole number from 0")
+        values.check(self)
         for path in self.heldout:
             if not Path(path).is_file():
                 raise UserError(f"no held-out file at {path!r}", fix="check heldout=")

@@ -31,7 +31,6 @@ from xling.corpora.sources.source import SOURCES, Context, Shard
 from xling.corpora.sources.warc import Warc
 from xling.text.document import Document, Ledger
 
-PREFIX = "cc-index:"
 INDEX_NOTE, RECORDS_NOTE = "bytes read of Common Crawl's index", "bytes read of Common Crawl's records"
 _LEFT_OUT = "rows of Common Crawl's index left out: "
 UNCOMPARED_NOTE = "rows of Common Crawl's index without content_digest, whose copies are fetched too"

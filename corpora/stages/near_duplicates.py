@@ -36,6 +36,8 @@ from rensa import RMinHash
 
 from xling.array_types import Int64, UInt64
 from xling.core.errors import UserError
+from xling.core.settings import values
+from xling.core.settings.values import COUNT, ranged
 from xling.corpora.common.disk_sort import (
     HALF_BITS,
     LOW_MASK,
@@ -92,18 +94,16 @@ class NearDedup:
         seed: of the hash functions.
     """
 
-    bands: int = 14
-    rows: int = 8
-    shingle_words: int = 5
-    shingle_chars: int = 10
+    bands: int = ranged(14, COUNT)
+    rows: int = ranged(8, COUNT)
+    shingle_words: int = ranged(5, COUNT)
+    shingle_chars: int = ranged(10, COUNT)
     min_jaccard: float = 0.0
     scope: Literal["all", "dump"] = "all"
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("bands", "rows", "shingle_words", "shingle_chars"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name}={getattr(self, name)}", "a whole number from 1")
+        values.check(self)
 
 
 def shingles(text: str, cfg: NearDedup) -> UInt64[np.ndarray, " shingles"]:

@@ -22,7 +22,6 @@ import hashlib
 import itertools
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -55,15 +54,6 @@ _SPILL_KEYS = 4_000_000  # 32 MB of keys, about 0.4 GB of web text
 Keys = NDArray[np.uint64]
 
 
-@dataclass
-class ShardHashes:
-    """Counts of one shard: documents, paragraphs after the titles, paragraphs repeated in their document."""
-
-    num_docs: int = 0
-    num_paragraphs: int = 0
-    num_repeated: int = 0
-
-
 def keys_of(text: str) -> UInt64[np.ndarray, " lines"]:
     """Return CCNet's key of each line of ``text``, ``(num_lines,)`` uint64: first 8 bytes of SHA-1, little-endian."""
     sha1 = hashlib.sha1
@@ -72,7 +62,7 @@ def keys_of(text: str) -> UInt64[np.ndarray, " lines"]:
     return table[:, :_KEY_BYTES].copy().view("<u8").reshape(-1)
 
 
-def hash_shard(docs: Iterable[Document], out_dir: Path, num_ranges: int) -> ShardHashes:
+def hash_shard(docs: Iterable[Document], out_dir: Path, num_ranges: int) -> None:
     """Write the paragraph keys of one shard; ``out_dir`` appears complete or not at all.
 
     Args:
@@ -85,7 +75,6 @@ def hash_shard(docs: Iterable[Document], out_dir: Path, num_ranges: int) -> Shar
     temporary = out_dir.with_name(out_dir.name + ".tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
-    counts = ShardHashes()
     edges = np.array([(p << 64) // num_ranges for p in range(1, num_ranges)], dtype=np.uint64)
     runs: list[Keys] = []
     bounds: list[NDArray[np.int64]] = []
@@ -97,7 +86,7 @@ def hash_shard(docs: Iterable[Document], out_dir: Path, num_ranges: int) -> Shar
     ):
         for keys, lengths, is_flawed in _key_batches(docs):
             doc_of = np.repeat(np.arange(len(lengths)), lengths)
-            num_repeated, *new = _mark_copies(keys, doc_of, is_flawed[doc_of], runs)
+            new = _mark_copies(keys, doc_of, is_flawed[doc_of], runs)
             keys_file.write(keys.data)
             lengths_file.write(lengths.data)
             for run in new:
@@ -105,14 +94,10 @@ def hash_shard(docs: Iterable[Document], out_dir: Path, num_ranges: int) -> Shar
                 bounds.append(num_written + np.concatenate([[0], np.searchsorted(run, edges), [len(run)]]))
                 num_written += len(run)
             runs += new
-            counts.num_docs += len(lengths)
-            counts.num_paragraphs += len(keys)
-            counts.num_repeated += num_repeated
     # The keys of one range are stored together, so that no other range is read.
     (temporary / BOUNDS_FILE).write_bytes(np.ascontiguousarray(np.stack(bounds, axis=1), dtype="<u8").data)
     shutil.rmtree(out_dir, ignore_errors=True)
     temporary.rename(out_dir)
-    return counts
 
 
 def _key_batches(docs: Iterable[Document]) -> Iterator[tuple[Keys, NDArray[np.uint32], NDArray[np.bool_]]]:
@@ -151,7 +136,7 @@ def _body(doc: Document) -> str | None:
 
 def _mark_copies(
     keys: Keys, doc_of: NDArray[np.int64], is_flawed: NDArray[np.bool_], runs: Sequence[Keys]
-) -> tuple[int, Keys, Keys]:
+) -> tuple[Keys, Keys]:
     """Set the keys of paragraphs that occur earlier in the shard to `REPEATED_KEY` or `COPIED_KEY`, in place.
 
     Args:
@@ -161,8 +146,7 @@ def _mark_copies(
         runs: the sorted keys of earlier documents of the shard.
 
     Returns:
-        How many are repeated in their document, and the sorted keys that are new in the shard, of documents without
-        U+FFFD and of flawed ones.
+        The sorted keys that are new in the shard, of documents without U+FFFD and of flawed ones.
     """
     order = np.lexsort((is_flawed, keys))
     sorted_keys, docs = keys[order], doc_of[order]
@@ -178,7 +162,7 @@ def _mark_copies(
     keys[order[is_repeated]] = REPEATED_KEY
     keys[positions[is_known]] = COPIED_KEY
     of_flawed = is_flawed[positions]
-    return int(is_repeated.sum()), new[~is_known & ~of_flawed], new[~is_known & of_flawed]
+    return new[~is_known & ~of_flawed], new[~is_known & of_flawed]
 
 
 def _keys_in_range(shard_dir: Path, range_number: int, num_ranges: int, of_flawed: bool) -> Keys:
@@ -197,8 +181,8 @@ def _keys_in_range(shard_dir: Path, range_number: int, num_ranges: int, of_flawe
     return np.concatenate([np.zeros(0, dtype="<u8"), *runs])
 
 
-def find_duplicates(shard_dirs: Sequence[Path], range_number: int, num_ranges: int, out: Path) -> int:
-    """Write the keys of one range that an earlier shard has, by shard; return their number.
+def find_duplicates(shard_dirs: Sequence[Path], range_number: int, num_ranges: int, out: Path) -> None:
+    """Write the keys of one range that an earlier shard has, by shard.
 
     Args:
         shard_dirs: what `hash_shard` wrote for each shard, in the order of the shards.
@@ -219,7 +203,6 @@ def find_duplicates(shard_dirs: Sequence[Path], range_number: int, num_ranges: i
     shard_of = np.searchsorted(ends, later, side="right") % len(shard_dirs)
     by_shard = np.argsort(shard_of, kind="stable")
     write_slices(out, keys[later[by_shard]], np.cumsum(np.bincount(shard_of, minlength=len(shard_dirs))))
-    return len(later)
 
 
 def is_member(

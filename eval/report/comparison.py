@@ -30,6 +30,7 @@ from xling.eval.scores.statistics import Comparison, PairedStatistics
 from xling.eval.tables.columns import averaged_in_publication
 
 AVERAGE = "average"
+SIGNIFICANCE_LEVEL = 0.05
 Key = tuple[str, ...]
 
 
@@ -294,9 +295,6 @@ def holm(results: Sequence[Test]) -> list[Test]:
         largest = max(largest, min(1.0, (len(results) - rank) * results[i].comparison.p_two_sided))
         adjusted[i] = replace(results[i], p_holm=largest)
     return adjusted
-
-
-SIGNIFICANCE_LEVEL = 0.05
 
 
 def rank_groups(systems: Sequence[System]) -> dict[tuple[str, str], int]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from xling.eval.report.comparison import AVERAGE, Test
+from xling.eval.report.comparison import AVERAGE, SIGNIFICANCE_LEVEL, Test
 from xling.eval.scores.score_file import CONTROLS, Score
 from xling.eval.tables import score_table
 from xling.eval.tables.columns import (
@@ -16,7 +16,6 @@ from xling.eval.tables.columns import (
 from xling.eval.tables.score_table import AverageInterval
 from xling.pages.tabular import Table
 
-SIGNIFICANCE_LEVEL = 0.05
 REFERENCE_MARK, BETTER, WORSE, ALIKE = "(a)", "better", "worse", "alike"
 
 

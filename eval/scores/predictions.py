@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -19,9 +18,9 @@ from xling.array_types import Float64
 from xling.core.errors import UserError
 from xling.core.output import atomic_swap, digests, sealed
 from xling.eval.metrics import METRICS, Metric, evaluate
-from xling.eval.rows.own import data_of, register_suite_of
+from xling.eval.rows.own import register_suite_of
 from xling.eval.rows.protocols import PROTOCOLS
-from xling.eval.rows.suite import Example, Suite, data_digest, data_folder, load, suites
+from xling.eval.rows.suite import Example, Suite, data_digest, load, suites
 from xling.eval.scores import statistics
 from xling.eval.scores.score_file import Score, signature
 from xling.eval.scores.statistics import RowStatistics
@@ -379,13 +378,6 @@ def _score(scored: ScoredPredictions, data: Path) -> Score:
         high=high,
         synthetic=suite.synthetic,
     )
-
-
-def data_for(data: Path | None, *runs: Path) -> Path:
-    """Return the folder of the suites for the predictions of runs; those of own files alone need none."""
-    if data or os.environ.get("XLING_DATA"):
-        return data_folder(data)
-    return data_of(data, {read_origin(path).suite for run in runs for path in files(run)})
 
 
 def files(folder: Path) -> list[Path]:

@@ -354,7 +354,7 @@ def test_a_job_unknown_to_slurm_is_reported_by_its_record(
 def test_status_shows_progress_speed_and_time_left(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = planned(work)
     part = run.steps["count"].part("run", 0)
-    running = JobState("RUNNING", "", "n1", 500)
+    running = JobState("RUNNING", "", "n1")
     monkeypatch.setattr(status, "view_of", lambda run: QueueView(jobs={"11": running}))
     beat = signals.Heartbeat(250, 1000, "updates", 2.5, 3912.0, 200, "loss 3.1", time.time())
     part.heartbeat_path.write_text(json.dumps(to_dict(beat)))

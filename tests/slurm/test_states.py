@@ -20,11 +20,11 @@ SACCT = """\
 5|TIMEOUT|0:0|n1
 """
 SQUEUE = """\
-2_1|2|1|RUNNING|None|n1|0:30|9:30|a
-2_3|2|3|PENDING|JobArrayTaskLimit||1-00:00:30|0:00|a|b
-8|8|N/A|PENDING|Dependency||UNLIMITED|0:00|c
-6|6|2-3|PENDING|Priority||10:00|0:00|d
-9|9|N/A|RUNNING|None|n[1-2]|2:03:04|INVALID|e
+2_1|2|1|RUNNING|None|n1|9:30|a
+2_3|2|3|PENDING|JobArrayTaskLimit||1-00:00:30|a|b
+8|8|N/A|PENDING|Dependency||0:00|c
+6|6|2-3|PENDING|Priority||0:00|d
+9|9|N/A|RUNNING|None|n[1-2]|INVALID|e
 """
 SCONTROL = (
     "JobId=7 JobName=r2.count.run UserId=root(0) JobState=FAILED Reason=NonZeroExitCode Dependency=(null) Requeue=1 "
@@ -51,12 +51,12 @@ def test_sacct() -> None:
 
 def test_squeue() -> None:
     assert parse_squeue(SQUEUE) == {
-        "2_1": JobState("RUNNING", "", "n1", 30, "a", 570),
-        "2_3": JobState("PENDING", "JobArrayTaskLimit", "", 86430, "a|b", 0),
-        "8": JobState("PENDING", "Dependency", "", -1, "c", 0),
-        "6_2": JobState("PENDING", "Priority", "", 600, "d", 0),
-        "6_3": JobState("PENDING", "Priority", "", 600, "d", 0),
-        "9": JobState("RUNNING", "", "n[1-2]", 7384, "e", -1),
+        "2_1": JobState("RUNNING", "", "n1", "a", 570),
+        "2_3": JobState("PENDING", "JobArrayTaskLimit", "", "a|b", 86430),
+        "8": JobState("PENDING", "Dependency", "", "c", 0),
+        "6_2": JobState("PENDING", "Priority", "", "d", 0),
+        "6_3": JobState("PENDING", "Priority", "", "d", 0),
+        "9": JobState("RUNNING", "", "n[1-2]", "e", -1),
     }
 
 
@@ -89,10 +89,10 @@ def test_without_accounting_the_controller_answers(monkeypatch: pytest.MonkeyPat
 def test_the_queue_overrules_the_database_but_not_by_its_clearing_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    squeue = "2_0|2|0|PENDING|BeginTime||1:00|0:00|\n3|3|N/A|COMPLETING|NonZeroExitCode|n1|0:10|0:09|\n"
+    squeue = "2_0|2|0|PENDING|BeginTime||0:00|\n3|3|N/A|COMPLETING|NonZeroExitCode|n1|0:09|\n"
     fake(monkeypatch, {"sacct": SACCT, "squeue": squeue, "scontrol": ""})
     found = job_states(["2_0", "3"])
-    assert found["2_0"] == JobState("PENDING", "BeginTime", "", 60, "", 0)
+    assert found["2_0"] == JobState("PENDING", "BeginTime", "", "", 0)
     assert found["3"] == JobState("FAILED", "exit code 137 (SIGKILL)", "n[1-2]")
 
 
@@ -106,7 +106,7 @@ def test_while_the_controller_is_away_nothing_is_known(monkeypatch: pytest.Monke
 
 def test_a_job_of_another_name_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     """A controller that lost its state gives an id a second time; another cluster has the same ids."""
-    squeue = "5|5|N/A|RUNNING|None|n1|0:10|0:09|their|job\n"
+    squeue = "5|5|N/A|RUNNING|None|n1|0:09|their|job\n"
     fake(monkeypatch, {"sacct": None, "squeue": squeue, "scontrol": ""})
     view = states.ask_about(["5"])
     assert view.state("5", "their|job").state == "RUNNING"

@@ -10,7 +10,6 @@ import os
 import sys
 import threading
 import time
-from types import TracebackType
 from typing import TextIO
 
 from tqdm import tqdm
@@ -94,9 +93,7 @@ class Progress:
         _open.append(self)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         _open.remove(self)
         if self._bar is not None:
             self._bar.close()
@@ -170,9 +167,7 @@ class Watch:
             self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end.set()
         if self._thread.is_alive():
             self._thread.join()

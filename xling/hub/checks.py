@@ -7,6 +7,7 @@ from xling.core import languages
 from xling.core.commands import inputs
 from xling.core.errors import UserError
 from xling.core.output import manifest
+from xling.core.settings import values
 from xling.hub import unsupported_parts
 from xling.hub.settings import ExportConfig, TrimConfig
 from xling.models import parts
@@ -22,8 +23,7 @@ def check_trim(cfg: TrimConfig) -> list[Path]:
     Raises:
         UserError: there is no text or no checkpoint, a language is unknown, or the model has no pieces to leave out.
     """
-    if cfg.least < 1:
-        raise UserError(f"least={cfg.least}", "a whole number from 1")
+    values.check(cfg)
     for lang in cfg.corpora:
         languages.get(lang)
     paths = [path for names in cfg.corpora.values() for path in corpus_reader.resolve_files(names)]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from xling.core.settings.values import Lang
+from xling.core.settings.values import COUNT, Lang, ranged
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class TrimConfig:
     checkpoint: Path
     out: Path
     corpora: dict[Lang, tuple[str, ...]]
-    least: int = 1
+    least: int = ranged(1, COUNT)
 
 
 @dataclass(frozen=True)

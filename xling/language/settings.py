@@ -6,7 +6,7 @@ from pathlib import Path
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.settings import values
-from xling.core.settings.values import COUNT, POSITIVE, Lang, Range, ranged
+from xling.core.settings.values import COUNT, COUNT_OR_NONE, POSITIVE, Lang, ranged
 
 LEAST_PAIRS = 500
 
@@ -45,7 +45,7 @@ class LanguageConfig:
     relatives: tuple[Lang, ...] = ()
     least: int = ranged(LEAST_PAIRS, COUNT)
     seeds: tuple[int, ...] = (1, 2, 3)
-    updates: int = ranged(0, Range(least=0, words="a whole number from 0"))
+    updates: int = ranged(0, COUNT_OR_NONE)
     cache: str = "runs/downloads"
     base_urls: dict[str, str] = field(default_factory=dict)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from xling.core.settings.values import COUNT, PART, SEQUENCE, OneOf, Range, ranged
+from xling.core.settings.values import COUNT, COUNT_OR_NONE, PART, SEQUENCE, OneOf, Range, ranged
 from xling.data.masking import check_shares
 from xling.text.files import shards
 
@@ -63,7 +63,7 @@ class TaskConfig:
     langs: str = ""
     alpha: float = ranged(0.3, Range(least=0, most=1))
     tokens_per_sample: int = ranged(256, SEQUENCE)
-    read_chunk: int = ranged(0, Range(least=0, words="a whole number from 0"))
+    read_chunk: int = ranged(0, COUNT_OR_NONE)
     read_buffer: int = ranged(16, COUNT)
     seed: int = 1
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.core.settings import values
-from xling.core.settings.values import NOT_NEGATIVE, PART, POSITIVE, Lang, Range, ranged
+from xling.core.settings.values import COUNT_OR_NONE, NOT_NEGATIVE, PART, POSITIVE, Lang, Range, ranged
 from xling.static.shape import StaticConfig
 from xling.text.words.features import FEATURES_VERSION
 
@@ -59,7 +59,7 @@ class TeacherConfig:
 
     encoder: str = ""
     langs: tuple[Lang, ...] = ("en",)
-    max_texts: int = ranged(0, Range(least=0, words="a whole number from 0"))
+    max_texts: int = ranged(0, COUNT_OR_NONE)
     weight: float = ranged(0.5, Range(above=0, most=1, words="more than 0, at most 1"))
     temperature: float = ranged(0.05, POSITIVE)
     distance: float = ranged(5.0, NOT_NEGATIVE)
@@ -93,7 +93,7 @@ class StaticTraining:
     data: Path
     out: Path
     minutes: float = ranged(20.0, NOT_NEGATIVE)
-    updates: int = ranged(0, Range(least=0, words="a whole number from 0"))
+    updates: int = ranged(0, COUNT_OR_NONE)
     shares: dict[str, float] = field(default_factory=lambda: dict(SOURCE_SHARES))
     start: LatentConfig = field(default_factory=LatentConfig)
     teacher: TeacherConfig = field(default_factory=TeacherConfig)

@@ -13,14 +13,11 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from xling.array_types import Float, Float32
 from xling.core.commands.inputs import SENTENCE_TRANSFORMERS_FILE
 from xling.core.errors import UserError
 from xling.core.registry import Registry
-
-Vectors = npt.NDArray[np.float32]
 
 
 class Encoder(Protocol):

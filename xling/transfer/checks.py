@@ -8,6 +8,7 @@ from xling.core import languages
 from xling.core.commands import inputs
 from xling.core.errors import UserError
 from xling.core.output import manifest
+from xling.core.settings import values
 from xling.data.symbols import Symbols
 from xling.models.files import model_folder
 from xling.training import trackers
@@ -21,8 +22,7 @@ def check_translate(cfg: TranslateConfig) -> None:
     Raises:
         UserError: the model has no decoder or was not trained on a language, or ``buffer`` is below 1.
     """
-    if cfg.buffer < 1:
-        raise UserError(f"buffer={cfg.buffer}", "a number of lines from 1")
+    values.check(cfg)
     if cfg.join and cfg.via:
         raise UserError(f"join=true with via={cfg.via}", "one of the two", "translate twice")
     check_languages(cfg.checkpoint, cfg.src, cfg.via, cfg.tgt)

@@ -11,6 +11,7 @@ from xling.core.output.parts import Workspace
 from xling.core.settings import config, values
 from xling.core.settings.values import (
     COUNT,
+    COUNT_OR_NONE,
     NOT_NEGATIVE,
     POSITIVE,
     SEQUENCE,
@@ -93,7 +94,7 @@ class TuningSettings:
     old_text: str = ""
     old_rows: int = ranged(200, COUNT)
     freeze_embeddings: bool = False
-    freeze_layers: int = ranged(0, Range(least=0, words="a whole number from 0"))
+    freeze_layers: int = ranged(0, COUNT_OR_NONE)
     pair_features: PairFeatures = "cls"
     text_features: TextFeatures = "cls"
     label_smoothing: float = ranged(0.0, SHARE)
@@ -402,7 +403,7 @@ class TranslateConfig:
     join: bool = False
     block: int = ranged(512, COUNT)
     search: Search = field(default_factory=Search)
-    buffer: int = 1000
+    buffer: int = ranged(1000, Range(least=1, words="a number of lines from 1"))
     batch_tokens: int = 2048
     precision: Literal["auto", "fp32", "bf16"] = "fp32"
     threads: int = 0
@@ -432,8 +433,8 @@ class BackTranslateConfig:
     tgt: Lang
     out: str
     via: Lang = ""
-    lines: int = 0
-    part_lines: int = 50_000
+    lines: int = ranged(0, COUNT_OR_NONE)
+    part_lines: int = ranged(50_000, COUNT)
     search: Search = field(default_factory=lambda: Search(beam=1))
     batch_tokens: int = 4096
     threads: int = 0
@@ -446,10 +447,7 @@ class BackTranslateConfig:
         """
         if languages.get(self.src) == languages.get(self.tgt):
             raise UserError(f"src={self.src} and tgt={self.tgt}", "two different languages")
-        if self.part_lines < 1 or self.lines < 0:
-            raise UserError(
-                f"part_lines={self.part_lines} and lines={self.lines}", "whole numbers, part_lines from 1"
-            )
+        values.check(self)
 
     @property
     def files(self) -> list[Path]:

@@ -5,8 +5,9 @@ from typing import ClassVar
 
 import polars as pl
 
-from xling.core.errors import UserError
 from xling.core.languages import Language
+from xling.core.settings import values
+from xling.core.settings.values import Range, ranged
 from xling.corpora.parallel.filters import PAIR_FILTERS, Context, PairFilter, first_reason
 
 # Characters that say what 100 characters of an alphabetic script say.
@@ -33,15 +34,12 @@ class Length(PairFilter):
 
     min_chars: int = 3
     max_chars: int = 2000
-    max_ratio: float = 2.2
-    smoothing: int = 12
+    max_ratio: float = ranged(2.2, Range(least=1, words="a ratio from 1"))
+    smoothing: int = ranged(12, Range(least=1, words="a number of characters from 1"))
 
     def __post_init__(self) -> None:
         """Reject values that are out of range or do not fit together (UserError)."""
-        if not self.max_ratio >= 1:
-            raise UserError(f"settings.length.max_ratio={self.max_ratio}", "a ratio from 1")
-        if self.smoothing < 1:
-            raise UserError(f"settings.length.smoothing={self.smoothing}", "a number of characters from 1")
+        values.check(self, "settings.length.")
 
     name: ClassVar[str] = "length"
     reasons: ClassVar[dict[str, str]] = {

@@ -15,6 +15,8 @@ import numpy as np
 
 from xling.array_types import Int, Int32
 from xling.core.errors import UserError
+from xling.core.settings import values
+from xling.core.settings.values import COUNT, POSITIVE, Range, ranged
 from xling.corpora.parallel.wordalign import model1, symmetrise
 from xling.corpora.parallel.wordalign.gibbs import Sampler
 from xling.corpora.parallel.wordalign.symmetrise import Link
@@ -38,29 +40,23 @@ class AlignerSettings:
         seed: of the sampler.
     """
 
-    em_iterations: int = 4
-    sweeps: int = 40
+    em_iterations: int = ranged(4, COUNT)
+    sweeps: int = ranged(40, COUNT)
     averaged_sweeps: int = 16
-    lexical_prior: float = 1e-3
-    null_prior: float = 0.2
-    chunk_pairs: int = 100_000
-    max_length: int = 200
+    lexical_prior: float = ranged(1e-3, POSITIVE)
+    null_prior: float = ranged(0.2, Range(above=0, below=1, words="a probability above 0, below 1"))
+    chunk_pairs: int = ranged(100_000, COUNT)
+    max_length: int = ranged(200, COUNT)
     symmetrise: Literal["grow-diag-final-and", "intersection", "union"] = "grow-diag-final-and"
     seed: int = 1
 
     def __post_init__(self) -> None:
         """Reject values that are out of range or do not fit together (UserError)."""
-        for name in ("em_iterations", "sweeps", "chunk_pairs", "max_length"):
-            if getattr(self, name) < 1:
-                raise UserError(f"aligner.{name}={getattr(self, name)}", "a whole number from 1")
+        values.check(self, "aligner.")
         if not 1 <= self.averaged_sweeps <= self.sweeps:
             raise UserError(
                 f"aligner.averaged_sweeps={self.averaged_sweeps}", f"1 to {self.sweeps}, the sweeps"
             )
-        if not self.lexical_prior > 0:
-            raise UserError(f"aligner.lexical_prior={self.lexical_prior}", "a number above 0")
-        if not 0 < self.null_prior < 1:
-            raise UserError(f"aligner.null_prior={self.null_prior}", "a probability above 0, below 1")
 
 
 def align(src: Sentences, tgt: Sentences, settings: AlignerSettings | None = None) -> list[set[Link]]:

@@ -6,12 +6,9 @@ Source: Jalili Sabet et al. 2020, sections 2.1 (argmax) and 2.2 (itermax).
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from xling.array_types import Float, Float64
 from xling.corpora.parallel.wordalign.symmetrise import Link
-
-Matrix = npt.NDArray[np.floating]
 
 
 def cosine(

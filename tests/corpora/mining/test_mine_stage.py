@@ -8,13 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.corpora.mining.planted import planted, write
+from tests.corpora.mining.planted import mine, planted, write
 from tests.killed import attempts
 from xling.core.commands.runner import STAGES, phases_of, run_local
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.corpora.mining import stage
-from xling.corpora.mining.margin import mine
 from xling.corpora.mining.stage import MineConfig
 
 

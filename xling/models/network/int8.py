@@ -87,8 +87,3 @@ def quantise(model: nn.Module) -> nn.Module:
         else:
             quantise(module)
     return model
-
-
-def num_bytes(model: nn.Module) -> int:
-    """Return the bytes of the parameters and buffers of a model."""
-    return sum(t.numel() * t.element_size() for t in (*model.parameters(), *model.buffers()))

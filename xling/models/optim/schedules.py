@@ -13,8 +13,6 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.optim.lr_scheduler import FairseqLRScheduler, register_lr_scheduler
 from omegaconf import II
 
-NAMES = ("linear", "cosine", "wsd", "inverse_sqrt")
-
 
 @dataclass
 class ScheduleConfig(FairseqDataclass):

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from xling.core.errors import UserError
 from xling.core.sampling import rng
+from xling.core.settings import values
+from xling.core.settings.values import PART, ranged
 from xling.text.files import corpus_reader
 from xling.text.files.compressed import MAX_CELL_BYTES
 from xling.text.words.substitution import Replacement, SwitchedSentence, keeps_entities, substitute
@@ -84,8 +86,8 @@ class Cosda:
 
     base: str
     dictionaries: Mapping[str, Dictionary]
-    word_rate: float = 0.9
-    sentence_rate: float = 1.0
+    word_rate: float = ranged(0.9, PART)
+    sentence_rate: float = ranged(1.0, PART)
     seed: int = 1
     language_first: bool = False
 
@@ -95,9 +97,7 @@ class Cosda:
         Raises:
             UserError: a rate outside [0, 1], or no dictionary.
         """
-        for name in ("word_rate", "sentence_rate"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise UserError(f"{name}={getattr(self, name)}", "0 to 1")
+        values.check(self)
         if not self.dictionaries:
             raise UserError("no dictionary", "dictionaries.LANG=FILE", "give at least one")
 

@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 from xling.array_types import Bool, Float64, Int64
 from xling.text.lm.ngrams import BOS_ID, UNK_ID, NgramTable
 
-FloatArray = NDArray[np.float64]
-
 FALLBACK_DISCOUNTS = (
     0.5,
     1.0,

@@ -7,9 +7,11 @@ import kenlm
 import sentencepiece as spm
 
 from xling.core.errors import UserError
+from xling.core.settings.values import Range
 from xling.text.normalize import words_for_lm
 
 ARPA_FILE, SPM_FILE = "lm.arpa", "spm.model"
+ORDERS = Range(least=2, most=6, words="2 to 6, the orders that KenLM reads")
 _MAX_CACHED_BYTES = 20_000_000  # bytes of cached pieces, about 100 MB
 
 

@@ -16,10 +16,11 @@ import sentencepiece as spm
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.settings.values import Lang
+from xling.core.settings import values
+from xling.core.settings.values import Lang, ranged
 from xling.text.files import corpus_reader
 from xling.text.lm.kneser_ney import Estimates, estimate
-from xling.text.lm.model import ARPA_FILE, SPM_FILE, PieceCache
+from xling.text.lm.model import ARPA_FILE, ORDERS, SPM_FILE, PieceCache
 from xling.text.lm.ngrams import IntArray, NgramTable, count_ngrams, read_tokens
 from xling.text.normalize import for_lm
 
@@ -49,7 +50,7 @@ class LmConfig:
     lang: Lang
     text: tuple[str, ...]
     out: str = ""
-    order: int = 5
+    order: int = ranged(5, ORDERS)
     pieces: int = 65_536
     coverage: float = 0.9998
     max_chars: int = 50_000_000
@@ -62,8 +63,7 @@ class LmConfig:
         Raises:
             UserError: a value out of range.
         """
-        if not 2 <= self.order <= 6:
-            raise UserError(f"order={self.order}", "2 to 6, the orders that KenLM reads")
+        values.check(self)
         if any(a > b for a, b in zip(self.prune, self.prune[1:], strict=False)) or self.prune[:1] > (0,):
             raise UserError(
                 f"prune={','.join(map(str, self.prune))}",
