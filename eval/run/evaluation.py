@@ -236,12 +236,20 @@ def _embed(plan: EvalPlan, system: Backend, texts: Sequence[str], lang: str) -> 
     return nearest_neighbours.centre(computed) if plan.settings.centred else computed
 
 
+def _pooling(plan: EvalPlan, system: Backend) -> str:
+    """Return how a system pools sentence vectors, in its own words if it has some."""
+    layer, pooling = plan.settings.layer, plan.settings.pooling
+    name_of = getattr(system, "vector_name", None)
+    return str(name_of(layer, pooling) if name_of else pooling)
+
+
 def vectors(
     plan: EvalPlan, system: Backend, texts: Sequence[str], lang: str
 ) -> Float32[np.ndarray, "texts dim"]:
     """Return vectors of texts, float32 (num_texts, dim), computed once per model, layer, pooling and texts."""
     layer, pooling = plan.settings.layer, plan.settings.pooling
-    made_of = [system.name, system.digest, f"{layer}{plan.precision}", pooling, lang, *map(repr, texts)]
+    made_of = [system.name, system.digest, f"{layer}{plan.precision}", _pooling(plan, system), lang]
+    made_of += map(repr, texts)
     key = hashlib.sha256("\n".join(made_of).encode()).hexdigest()
     path = plan.settings.out / "vectors" / f"{key}.npy"
 
@@ -336,9 +344,7 @@ def _from_vectors(plan: EvalPlan, system: Backend, targets: Sequence[Target]) ->
     """Return the job of a system whose sentence or word vectors are compared."""
     settings, suite = plan.settings, targets[0].suite
     match = _matching(plan, system, suite)
-    name_of = getattr(system, "vector_name", None)
-    pooling = name_of(settings.layer, settings.pooling) if name_of else settings.pooling
-    extra = f"layer:{settings.layer}|pooling:{pooling}|distance:{settings.distance}"
+    extra = f"layer:{settings.layer}|pooling:{_pooling(plan, system)}|distance:{settings.distance}"
     extra += "|centred" if settings.centred else ""
     extra += f"|match:{settings.match}" if match else ""
     extra += plan.precision + ("|int8" if settings.int8 else "")

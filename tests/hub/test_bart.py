@@ -16,7 +16,7 @@ import transformers
 from torch import nn
 
 from tests.hub.differences import largest
-from tests.hub.test_mbart import LANGS, LINES, publish, set_config, shake
+from tests.hub.test_mbart import LANGS, LINES, check_vectors, publish, set_config, shake
 from tests.hub.test_transformers_wrapper import byte_level
 from tests.hub.written import compare
 from xling.core.errors import UserError
@@ -215,6 +215,13 @@ def mbart_code(name: str) -> str:
     from xling.core import languages
 
     return languages.get(name).code
+
+
+@pytest.mark.parametrize("kind", ["mbart50", "m2m", "nllb_merges"])
+def test_vectors_are_those_of_sources(written: Callable[[str], Path], tmp_path: Path, kind: str) -> None:
+    import_hf(ImportConfig(written(kind), tmp_path / "in"))
+    coded = theirs_of(kind, written(kind))
+    check_vectors(written(kind), tmp_path / "in", "eng_Latn", [coded(x, "en") for x in LINES], slice(1, -1))
 
 
 @pytest.mark.parametrize("kind", ["mbart50", "m2m", "nllb_merges", "bart"])

@@ -33,8 +33,10 @@ from xling.objectives.seq2seq import example
 from xling.text import vocab as vocabulary
 from xling.training.settings import PretrainConfig
 from xling.training.train import run as pretrain
+from xling.transfer.backend import EncoderBackend
 from xling.transfer.encode import encode_pieces
 from xling.transfer.translation.translate import TranslateConfig, Translator, translate_lines
+from xling.transfer.words import word_vectors
 
 LANGS = ["ar", "en", "th"]
 SHAPE = {"layers": 2, "decoder_layers": 1, "dim": 32, "heads": 4, "ffn_dim": 48, "max_positions": 64}
@@ -218,6 +220,44 @@ def test_mbart_gives_the_same_logits_and_outputs_here(foreign: Path, vocab: Path
         model, [np.array(source)], [en], [ro], symbols, Search(beam=3, max_len_a=0, max_len_b=19)
     )
     assert [t for t in written[0].tolist()[1:] if t not in (1, 2)] == best.tokens.tolist()
+
+
+def check_vectors(folder: Path, published: Path, lang: str, theirs: list[list[int]], inner: slice) -> None:
+    """Assert that sentence and word vectors are the means of the states that transformers has for its own sources.
+
+    Args:
+        folder, published: the same model as transformers' and as ours.
+        theirs: the ids of `LINES` with the specials that their tokenizer adds.
+        inner: where the pieces stand among the ids.
+    """
+    from transformers import AutoModelForSeq2SeqLM
+
+    encoder = AutoModelForSeq2SeqLM.from_pretrained(folder).eval().get_encoder()
+    with torch.inference_mode():
+        states = [encoder(torch.tensor([ids])).last_hidden_state[0][inner] for ids in theirs]
+    backend = EncoderBackend(published, "pretrained")
+    wanted = np.stack([each.mean(0).numpy() for each in states])
+    assert largest(backend.embed(LINES, lang, -1, "mean"), wanted) < 1e-5 < np.abs(wanted).max()
+    assert largest(backend.embed(LINES, lang, -1, "max"), np.stack([each.amax(0) for each in states])) < 1e-5
+    (words,) = word_vectors(published, [[LINES[0]]], lang)
+    assert largest(words[0], wanted[0]) < 1e-5
+    assert backend.vector_name(-1, "mean") == "mean of sources" and backend.vector_name(-1, "cls") == "cls"
+
+
+def test_vectors_are_those_of_sources(
+    foreign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not of a text with ``<s>`` before it, which a decoder's encoder has never read."""
+    import_hf(ImportConfig(foreign, tmp_path / "in"))
+    symbols = model_weights.load_seq2seq(tmp_path / "in")[1]
+    processor = vocabulary.load_processor(tmp_path / "in")
+    pieces = [encode_pieces(processor, line) for line in LINES]
+    first = symbols.mask + mbart.MBART25_LANGS.index("ro_RO")
+    theirs = [[*line, 2, first] for line in pieces]
+    check_vectors(foreign, tmp_path / "in", "ron_Latn", theirs, slice(0, -2))
+    capsys.readouterr()
+    EncoderBackend(tmp_path / "in", "pretrained").embed(["two"], "yo", -1, "mean")
+    assert "has no token for yo: its texts are read without one" in capsys.readouterr().err
 
 
 def test_translate_and_pretraining_go_on_from_it(foreign: Path, shards: Path, tmp_path: Path) -> None:

@@ -14,13 +14,15 @@ import numpy as np
 import torch
 
 from xling.array_types import Float, Float32
+from xling.core import languages
 from xling.core.errors import UserError, unknown
 from xling.core.output import manifest
 from xling.core.output.command_result import tell
 from xling.core.registry import load
 from xling.data.packing import pack, sequence
-from xling.models.files import model_weights
-from xling.models.files.model_folder import TASK, TASK_FILE, is_joined
+from xling.data.symbols import Symbols
+from xling.models.files import model_folder, model_weights
+from xling.models.files.model_folder import FOREIGN, SEQ2SEQ, TASK, TASK_FILE, is_joined
 from xling.models.generate.settings import Search
 from xling.models.network.blocks import sequence_lengths
 from xling.models.network.encoder import EncoderModel, working_dtype
@@ -255,8 +257,9 @@ class EncoderBackend:
             texts: any number; a text longer than the model's positions is cut.
             lang: language of the texts, for models with language embeddings.
             layer: number of layers, 0 for the input embeddings, -1 for the last.
-            pooling: ``mean`` or ``max`` over the sub-words without specials, or ``cls``. The vectors of the last layer
-                are as a model of sentence-transformers declares them instead of ``mean``; see `vector_name`.
+            pooling: ``mean`` or ``max`` over the sub-words without specials (see `text_ends`), or ``cls``, the state of
+                ``<s>``. The vectors of the last layer are as a model of sentence-transformers declares them instead of
+                ``mean``; see `vector_name`.
                 ``joined``: the mean beside the vectors of the static encoder of ``model.features``.
 
         Raises:
@@ -276,11 +279,14 @@ class EncoderBackend:
             max_tokens = min(max_tokens, own.settings.max_length or max_tokens)
             num_prompt = 1 + len(processor.encode(own.prepare("")))
         lang_index = model_weights.language_index(model, langs, lang, self.ckpt)
-        sequences = [[BOS, *encode_pieces(processor, text)[: max_tokens - 2], EOS] for text in texts]
+        before, behind = text_ends(self.ckpt, lang) if pooling != "cls" else ([BOS], [EOS])
+        room = max_tokens - len(before) - len(behind)
+        sequences = [[*before, *encode_pieces(processor, text)[:room], *behind] for text in texts]
         vectors: list[np.ndarray] = [np.empty(0)] * len(texts)
         with torch.inference_mode():
             for index, states in each_states(model, sequences, lang_index, layer):
-                vectors[index] = (own(states, num_prompt) if own else _pool(states, pooling)).numpy()
+                inner = states[len(before) : len(states) - len(behind)]
+                vectors[index] = (own(states, num_prompt) if own else _pool(states, inner, pooling)).numpy()
         width = own.width if own else model.cfg.dim
         return np.stack(vectors) if vectors else np.zeros((0, width), dtype=np.float32)
 
@@ -309,6 +315,8 @@ class EncoderBackend:
     def vector_name(self, layer: int, pooling: str) -> str:
         """Return how sentence vectors are pooled, for signatures: ``pooling``, or what the model itself declares."""
         own = read_settings(self.ckpt) if (layer, pooling) == OWN_VECTORS else None
+        if pooling in ("mean", "max") and has_sources(self.ckpt):
+            return f"{pooling} of sources"
         return own.name if own else pooling
 
 
@@ -342,11 +350,36 @@ def each_states(
         yield from zip(sample["id"].tolist(), hidden.split(lengths), strict=True)
 
 
-def _pool(states: torch.Tensor, pooling: str) -> torch.Tensor:
+def text_ends(ckpt: Path, lang: str) -> tuple[list[int], list[int]]:
+    """Return the specials before and behind a text: ``<s>`` and ``</s>``, or those of the sources of its decoder.
+
+    T5 reads ``x </s>``, mBART ``x </s> [lang]``, M2M-100 ``[lang] x </s>``. A text in a language without a token is
+    read without one, and a line says so.
+    """
+    if not has_sources(ckpt):
+        return [BOS], [EOS]
+    content = model_folder.read(ckpt, SEQ2SEQ)
+    shape, langs = model_folder.shape_of(content), tuple(content["langs"])
+    symbols = Symbols(model_weights.mask_of(ckpt), langs, 0, shape.source_lang, shape.lang_first)
+    name = languages.find(lang, langs)
+    if name is None and symbols.source_lang:
+        tell(f"xling: {ckpt} has no token for {lang}: its texts are read without one")
+        return [], [EOS]
+    ends = symbols.with_lang(np.array([EOS]), langs.index(name) if name else 0).tolist()
+    return ends[: ends.index(EOS)], ends[ends.index(EOS) :]
+
+
+def has_sources(ckpt: Path) -> bool:
+    """Return whether the encoder of a published model was trained on sources of a decoder, which have no ``<s>``."""
+    path = ckpt / model_folder.MODEL_FILE
+    return path.is_file() and bool(model_folder.read(ckpt, *model_folder.OURS, FOREIGN)["format"] == SEQ2SEQ)
+
+
+def _pool(states: torch.Tensor, inner: torch.Tensor, pooling: str) -> torch.Tensor:
     """Pool (length, D) -> (D,); the specials at both ends only count for ``cls``, unless there is nothing else."""
     if pooling == "cls":
         return states[0]
-    inner = states[1:-1] if len(states) > 2 else states
+    inner = inner if len(inner) else states
     return inner.mean(0) if pooling == "mean" else inner.max(0).values
 
 

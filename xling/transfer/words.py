@@ -13,7 +13,7 @@ from xling.models.files import model_weights
 from xling.models.network.encoder import working_dtype
 from xling.static.encoder_files import is_static_encoder
 from xling.text import vocab
-from xling.transfer.backend import EncoderBackend, check_layer, each_states
+from xling.transfer.backend import EncoderBackend, check_layer, each_states, text_ends
 from xling.transfer.encode import BOS, EOS, encode_words
 from xling.transfer.static_system import StaticBackend
 
@@ -63,27 +63,33 @@ def word_vectors(
     processor = vocab.load_processor(ckpt)
     check_layer(model, layer)
     lang_index = model_weights.language_index(model, langs, lang, ckpt)
+    ends = text_ends(ckpt, lang)
     tokens, word_of_piece = zip(
-        *(_split_to_pieces(processor, words, model.encoder.cfg.max_positions) for words in sentences),
+        *(_split_to_pieces(processor, words, model.encoder.cfg.max_positions, ends) for words in sentences),
         strict=True,
     )
     vectors = [np.zeros((len(words), model.cfg.dim), dtype=np.float32) for words in sentences]
     with torch.inference_mode():
         for index, states in each_states(model, tokens, lang_index, layer):
             words_of_states = np.array(word_of_piece[index], dtype=np.int64)
-            np.add.at(vectors[index], words_of_states, states[1:-1].numpy())
+            np.add.at(
+                vectors[index], words_of_states, states[len(ends[0]) : len(states) - len(ends[1])].numpy()
+            )
             vectors[index] /= np.bincount(words_of_states, minlength=len(vectors[index])).clip(1)[:, None]
     return vectors
 
 
 def _split_to_pieces(
-    processor: object, words: Sequence[str], max_positions: int
+    processor: object,
+    words: Sequence[str],
+    max_positions: int,
+    ends: tuple[list[int], list[int]] = ([BOS], [EOS]),
 ) -> tuple[list[int], list[int]]:
-    """Return the sub-tokens of a sentence with specials, and the word index of each one inside."""
-    tokens, word_of_piece = [BOS], []  # type: tuple[list[int], list[int]]
+    """Return the sub-tokens of a sentence with the specials at its ends, and the word index of each one inside."""
+    tokens, word_of_piece = [*ends[0]], []  # type: tuple[list[int], list[int]]
     for number, word_pieces in enumerate(encode_words(processor, words)):
-        if len(tokens) + len(word_pieces) + 1 > max_positions:
+        if len(tokens) + len(word_pieces) + len(ends[1]) > max_positions:
             break
         tokens += word_pieces
         word_of_piece += [number] * len(word_pieces)
-    return [*tokens, EOS], word_of_piece
+    return [*tokens, *ends[1]], word_of_piece

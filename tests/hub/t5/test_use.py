@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+import sentencepiece
 import torch
 
 from tests.hub.conftest import LABELS, ROWS
-from tests.hub.test_mbart import LINES, ours
+from tests.hub.test_mbart import LINES, check_vectors, ours
 from tests.tuning import fine_tune
 from xling import cli
 from xling.core.errors import UserError
@@ -85,6 +87,17 @@ def test_its_encoder_is_evaluated_and_fine_tuned(imported: Path, tmp_path: Path,
         EncoderBackend(imported, "mt5", int8=int8).embed(LINES, "en", -1, "mean") for int8 in (False, True)
     )
     assert whole.shape == (len(LINES), 32) and np.linalg.norm(small - whole) / np.linalg.norm(whole) < 0.1
+
+
+@pytest.mark.parametrize("kind", ["t5", "mt5"])
+def test_vectors_are_those_of_transformers(
+    spiece: Callable[[str], Path],
+    foreigns: Callable[[str], Path],
+    imports: Callable[[str], Path],
+    kind: str,
+) -> None:
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(spiece(kind)))
+    check_vectors(foreigns(kind), imports(kind), "sw", [[*pieces.encode(x), 1] for x in LINES], slice(0, -1))
 
 
 def test_pieces_can_be_added_and_left_out(
