@@ -17,7 +17,8 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.languages import split_pair
 from xling.core.output import manifest
-from xling.core.settings.values import Lang, Pair
+from xling.core.settings import values
+from xling.core.settings.values import COUNT, Lang, Pair, ranged
 from xling.corpora.lexicon.induce import Cues, induce, translation_probabilities
 from xling.corpora.lexicon.shared import FILES, word_vectors
 from xling.corpora.lexicon.vectors import WordVectors, learn_vectors
@@ -55,11 +56,11 @@ class BliConfig:
     corpora: dict[Lang, tuple[str, ...]]
     out: str
     gold: str = ""
-    size: int = 5000
-    dim: int = 150
-    window: int = 3
-    min_count: int = 3
-    rounds: int = 10
+    size: int = ranged(5000, COUNT)
+    dim: int = ranged(150, COUNT)
+    window: int = ranged(3, COUNT)
+    min_count: int = ranged(3, COUNT)
+    rounds: int = ranged(10, COUNT)
     min_seeds: int = 50
     order: int = 5
     encoder: str = ""
@@ -79,9 +80,7 @@ def run(cfg: BliConfig) -> manifest.Manifest:
             raise UserError(
                 f"no text in {lang} for pair={cfg.pair}", "text of both languages", f"corpora.{lang}=FILE,..."
             )
-    for name in ("size", "dim", "window", "min_count", "rounds"):
-        if getattr(cfg, name) < 1:
-            raise UserError(f"{name}={getattr(cfg, name)}", "a whole number from 1")
+    values.check(cfg)
     if not 2 <= cfg.order <= 6:
         raise UserError(f"order={cfg.order}", "2 to 6, the orders that KenLM reads")
     out = Path(cfg.out)

@@ -19,10 +19,8 @@ def check_translate(cfg: TranslateConfig) -> None:
     """Check the model and the languages of ``xling translate``.
 
     Raises:
-        UserError: the model has no decoder or was not trained on a language, or ``buffer`` is below 1.
+        UserError: the model has no decoder or was not trained on a language.
     """
-    if cfg.buffer < 1:
-        raise UserError(f"buffer={cfg.buffer}", "a number of lines from 1")
     if cfg.join and cfg.via:
         raise UserError(f"join=true with via={cfg.via}", "one of the two", "translate twice")
     check_languages(cfg.checkpoint, cfg.src, cfg.via, cfg.tgt)

@@ -287,7 +287,7 @@ def test_a_part_that_is_there_is_not_translated_again_and_empty_translations_are
     ("words", "message"),
     [
         (["tgt=en"], "two different languages"),
-        (["part_lines=0"], "part_lines from 1"),
+        (["part_lines=0"], "part_lines=0; valid: a whole number from 1"),
         (["tgt=sw"], "was not trained on 'sw'"),
         (["text=none"], "none"),
     ],
@@ -380,7 +380,7 @@ def test_progress_goes_to_standard_error(
     [
         (["src=en", "tgt=de"], "mt was not trained on 'de'; valid: ar, en"),
         (["src=en", "tgt=xq"], "unknown language"),
-        (["src=en", "tgt=ar", "buffer=0"], "buffer=0; valid: a number of lines"),
+        (["src=en", "tgt=ar", "buffer=0"], "buffer=0; valid: a whole number from 1"),
         (["src=en", "tgt=ar", "search.beam=0"], "beam=0; valid"),
         (["src=en"], "tgt not given"),
     ],
