@@ -96,17 +96,18 @@ def _workbook(rows: list[tuple[str, str]]) -> bytes:
     """A spreadsheet (.xlsx) of one sheet, its cells as XML."""
     cell = '<c t="inlineStr"><is><t>{}</t></is></c>'
     cells = "".join(f"<row>{''.join(map(cell.format, row))}</row>\n" for row in rows)
-    main, office = (
-        "http://schemas.openxmlformats.org/",
-        "http://schemas.openxmlformats.org/officeDocument/2006/relationships",
+    main = "http://schemas.openxmlformats.org/"
+    office, sheets = f"{main}officeDocument/2006/relationships", f'xmlns="{main}spreadsheetml/2006/main"'
+    relation = (
+        f'<Relationships xmlns="{main}package/2006/relationships">'
+        f'<Relationship Id="r1" Type="{office}/{{}}" Target="{{}}"/></Relationships>'
     )
-    relation = f'<Relationships xmlns="{main}package/2006/relationships"><Relationship Id="r1" Type="{office}/{{}}" Target="{{}}"/></Relationships>'
     members = {
         "_rels/.rels": relation.format("officeDocument", "xl/workbook.xml"),
         "xl/_rels/workbook.xml.rels": relation.format("worksheet", "worksheets/sheet1.xml"),
-        "xl/workbook.xml": f'<workbook xmlns="{main}spreadsheetml/2006/main" xmlns:r="{office}"><sheets>'
+        "xl/workbook.xml": f'<workbook {sheets} xmlns:r="{office}"><sheets>'
         '<sheet name="A" sheetId="1" r:id="r1"/></sheets></workbook>',
-        "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{main}spreadsheetml/2006/main"><sheetData>{cells}</sheetData></worksheet>',
+        "xl/worksheets/sheet1.xml": f"<worksheet {sheets}><sheetData>{cells}</sheetData></worksheet>",
     }
     with zipfile.ZipFile(file := io.BytesIO(), "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in members.items():
