@@ -120,7 +120,7 @@ TABS = _lines([f"{src}\t{tgt}".replace('"', "") for src, tgt in PAIRS])
 
 def formats() -> dict[str, Format]:
     """Return every format by name, with a whole file of it."""
-    return _formats_of_documents() | _formats_of_pairs() | _formats_of_labels()
+    return _formats_of_documents() | _formats_of_pairs() | _formats_of_programs() | _formats_of_labels()
 
 
 def _formats_of_documents() -> dict[str, Format]:
@@ -164,6 +164,21 @@ def _formats_of_pairs() -> dict[str, Format]:
         "jsonl of pairs": ("jsonl:{}/a", _json([{"en": a, "sw": b} for a, b in PAIRS])),
         "tmx": ("tmx:{}/a", f"<tmx><body>\n{''.join(units)}</body></tmx>\n".encode()),
     }
+    verses = {
+        name: _lines([f"GEN.1.{i}\t{text}" for i, text in enumerate(texts)])
+        for name, texts in (("a", SRC), ("b", TGT))
+    }
+    return {
+        **{name: Format({"a": content}, uri, "pairs", True) for name, (uri, content) in tables.items()},
+        "parquet": Format({"a": _parquet(en=SRC, sw=TGT)}, "parquet:{}/a", "pairs"),
+        "moses": Format({"a.en": _lines(SRC), "a.sw": _lines(TGT)}, "moses:{}/a", "pairs"),
+        "zip": Format({"a.zip": archive.getvalue()}, "moses:{}/a.zip", "pairs"),
+        "tmx.gz": Format({"a": gzip.compress("".join(units).encode())}, "tmx:{}/a", "pairs"),
+        "verses": Format(verses, "verses:{}/a+{}/b", "pairs"),
+    }
+
+
+def _formats_of_programs() -> dict[str, Format]:
     messages = "".join(
         f"msgid {json.dumps(a)}\nmsgstr {json.dumps(b, ensure_ascii=False)}\n\n" for a, b in PAIRS
     )
@@ -192,17 +207,7 @@ def _formats_of_pairs() -> dict[str, Format]:
         "flextext": "<document><interlinear-text><paragraphs><paragraph><phrases>\n"
         f"{phrases}</phrases></paragraph></paragraphs></interlinear-text></document>\n",
     }
-    verses = {
-        name: _lines([f"GEN.1.{i}\t{text}" for i, text in enumerate(texts)])
-        for name, texts in (("a", SRC), ("b", TGT))
-    }
     return {
-        **{name: Format({"a": content}, uri, "pairs", True) for name, (uri, content) in tables.items()},
-        "parquet": Format({"a": _parquet(en=SRC, sw=TGT)}, "parquet:{}/a", "pairs"),
-        "moses": Format({"a.en": _lines(SRC), "a.sw": _lines(TGT)}, "moses:{}/a", "pairs"),
-        "zip": Format({"a.zip": archive.getvalue()}, "moses:{}/a.zip", "pairs"),
-        "tmx.gz": Format({"a": gzip.compress("".join(units).encode())}, "tmx:{}/a", "pairs"),
-        "verses": Format(verses, "verses:{}/a+{}/b", "pairs"),
         **{
             name: Format({f"a.{name}": text.encode()}, f"{name}:{{}}/a.{name}", "pairs")
             for name, text in units_of_programs.items()

@@ -90,13 +90,9 @@ def test_another_vocabulary_or_shape_is_refused_unless_the_body_is_frozen(
         train.run(recipe(arabic, "mmlm", tmp_path / "out", init, "freeze=body", "model.dim=16"))
 
 
-@pytest.mark.parametrize("part", ["encoder", "body"])
-def test_a_training_with_nothing_to_learn_is_refused(
-    steps: Path, recipe: Any, tmp_path: Path, part: str
-) -> None:
-    init = f"init={steps}/body" if part == "body" else "train.lr=1e-3"
-    with pytest.raises(UserError, match=f"freeze={part} leaves nothing to learn"):
-        train.run(recipe(steps / "en", "mmlm", tmp_path / "out", init, f"freeze={part}"))
+def test_a_training_with_nothing_to_learn_is_refused(steps: Path, recipe: Any, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="freeze=encoder leaves nothing to learn"):
+        train.run(recipe(steps / "en", "mmlm", tmp_path / "out", "freeze=encoder"))
     assert not (tmp_path / "out").exists()
 
 

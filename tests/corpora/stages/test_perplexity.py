@@ -152,7 +152,7 @@ def test_mistakes_of_the_user(tmp_path: Path, text: Path) -> None:
         LmConfig("sw", ("x",), order=1)
     long = tmp_path / "long.txt"
     long.write_text("\n\n".join(f"neno{i} na neno{i + 1} ni maneno" for i in range(200)))
-    with pytest.raises(UserError, match="seed=2 changes nothing here: .* there are 200"):
+    with pytest.raises(UserError, match=r"seed=2 changes nothing here: .* there are 200"):
         run(LmConfig("sw", (str(long),), str(tmp_path / "out"), pieces=100, seed=2))
     with pytest.raises(UserError, match=r"coverage=0.5; valid: a number from 0.98 to 1"):
         config.load(LmConfig, overrides=["lang=sw", "text=x", "coverage=0.5"])

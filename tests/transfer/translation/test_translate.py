@@ -133,7 +133,7 @@ def test_it_starts_from_a_checkpoint_with_its_shape_and_languages(
     )
     for name, weight in before.items():
         torch.testing.assert_close(after[name], weight, atol=1e-6, rtol=1e-4)
-    with pytest.raises(UserError, match="model.dim=64 with .*, a model with 48; fix: leave it out"):
+    with pytest.raises(UserError, match=r"model.dim=64 with .*, a model with 48; fix: leave it out"):
         plans.plan_mt(
             config.load(supervised.MtConfig, overrides=[*words, f"checkpoint={trained}", "model.dim=64"]),
             tmp_path,
