@@ -92,12 +92,35 @@ def _json(rows: list[dict[str, str]]) -> bytes:
     return _lines([json.dumps(row, ensure_ascii=False) for row in rows])
 
 
+def _workbook(rows: list[tuple[str, str]]) -> bytes:
+    """A spreadsheet (.xlsx) of one sheet, its cells as XML."""
+    cell = '<c t="inlineStr"><is><t>{}</t></is></c>'
+    cells = "".join(f"<row>{''.join(map(cell.format, row))}</row>\n" for row in rows)
+    main = "http://schemas.openxmlformats.org/"
+    office, sheets = f"{main}officeDocument/2006/relationships", f'xmlns="{main}spreadsheetml/2006/main"'
+    relation = (
+        f'<Relationships xmlns="{main}package/2006/relationships">'
+        f'<Relationship Id="r1" Type="{office}/{{}}" Target="{{}}"/></Relationships>'
+    )
+    members = {
+        "_rels/.rels": relation.format("officeDocument", "xl/workbook.xml"),
+        "xl/_rels/workbook.xml.rels": relation.format("worksheet", "worksheets/sheet1.xml"),
+        "xl/workbook.xml": f'<workbook {sheets} xmlns:r="{office}"><sheets>'
+        '<sheet name="A" sheetId="1" r:id="r1"/></sheets></workbook>',
+        "xl/worksheets/sheet1.xml": f"<worksheet {sheets}><sheetData>{cells}</sheetData></worksheet>",
+    }
+    with zipfile.ZipFile(file := io.BytesIO(), "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in members.items():
+            archive.writestr(name, text)
+    return file.getvalue()
+
+
 TABS = _lines([f"{src}\t{tgt}".replace('"', "") for src, tgt in PAIRS])
 
 
 def formats() -> dict[str, Format]:
     """Return every format by name, with a whole file of it."""
-    return _formats_of_documents() | _formats_of_pairs() | _formats_of_labels()
+    return _formats_of_documents() | _formats_of_pairs() | _formats_of_programs() | _formats_of_labels()
 
 
 def _formats_of_documents() -> dict[str, Format]:
@@ -152,6 +175,48 @@ def _formats_of_pairs() -> dict[str, Format]:
         "zip": Format({"a.zip": archive.getvalue()}, "moses:{}/a.zip", "pairs"),
         "tmx.gz": Format({"a": gzip.compress("".join(units).encode())}, "tmx:{}/a", "pairs"),
         "verses": Format(verses, "verses:{}/a+{}/b", "pairs"),
+    }
+
+
+def _formats_of_programs() -> dict[str, Format]:
+    messages = "".join(
+        f"msgid {json.dumps(a)}\nmsgstr {json.dumps(b, ensure_ascii=False)}\n\n" for a, b in PAIRS
+    )
+    xml = list(zip(XML, TGT, strict=True))
+    xliff = "".join(
+        f'<trans-unit id="{i}"><source>{a}</source><target>{b}</target></trans-unit>\n'
+        for i, (a, b) in enumerate(xml)
+    )
+    term = '<langSet xml:lang="{}"><tig><term>{}</term></tig></langSet>'
+    terms = "".join(f"<termEntry>{term.format('en', a)}{term.format('sw', b)}</termEntry>\n" for a, b in xml)
+    item = '<item type="{}" lang="{}">{}</item>'
+    phrases = "".join(
+        f"<phrase>{item.format('txt', 'sw', b)}{item.format('gls', 'en', a)}</phrase>\n" for a, b in xml
+    )
+    strings = [
+        _lines(["<resources>", *(f'<string name="s{i}">{json.dumps(t)[1:-1]}</string>' for i, t in enumerate(texts)),
+                "</resources>"])
+        for texts in (XML, [text.replace("&", "&amp;") for text in TGT])
+    ]  # fmt: skip
+    keys = [json.dumps({f"k{i}": text for i, text in enumerate(texts)}).encode() for texts in (SRC, TGT)]
+    units_of_programs = {
+        "po": f'msgid ""\nmsgstr "Language: sw\\nContent-Type: text/plain; charset=UTF-8\\n"\n\n{messages}',
+        "xliff": '<xliff version="1.2"><file source-language="en" target-language="sw"><body>\n'
+        f"{xliff}</body></file></xliff>\n",
+        "tbx": f"<martif><text><body>\n{terms}</body></text></martif>\n",
+        "flextext": "<document><interlinear-text><paragraphs><paragraph><phrases>\n"
+        f"{phrases}</phrases></paragraph></paragraphs></interlinear-text></document>\n",
+    }
+    return {
+        **{
+            name: Format({f"a.{name}": text.encode()}, f"{name}:{{}}/a.{name}", "pairs")
+            for name, text in units_of_programs.items()
+        },
+        "android": Format(dict(zip("ab", strings, strict=True)), "android:{}/a+{}/b", "pairs"),
+        "i18n": Format(dict(zip("ab", keys, strict=True)), "i18n:{}/a+{}/b", "pairs"),
+        "xlsx": Format(
+            {"a.xlsx": _workbook([("en", "sw"), *zip(XML, TGT, strict=True)])}, "xlsx:{}/a.xlsx", "pairs"
+        ),
     }
 
 

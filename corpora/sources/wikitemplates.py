@@ -5,10 +5,12 @@ Sources: the templates' own documentation on en, fr, de, ru, ja and zh.wikipedia
 """
 
 import ast
+import functools
 import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 
 from xling.core.package_tables import load_table
@@ -270,6 +272,25 @@ def _ordinal(arguments: Arguments, page: Page) -> str:
     )
 
 
+def _country(arguments: Arguments, page: Page) -> str:
+    """``{{flag|KEN}}``: the name of the country."""
+    return country_names(page.lang).get(arguments.at(1)) or arguments.at(1)
+
+
+@functools.cache
+def country_names(lang: str) -> dict[str, str]:
+    """Return the names of countries in a language, by the codes of ISO 3166 and the Olympics, and in lower case.
+
+    ``countries.tsv`` has them from the Unicode CLDR; a language that it lacks has none.
+    """
+    assert __package__
+    table = (files(__package__) / "countries.tsv").read_text(encoding="utf-8")
+    codes, *rows = (line.split("\t") for line in table.splitlines())
+    own = next((row for row in rows if row[0] == lang), codes[:1])
+    named = [(code, name) for code, name in zip(codes[1:], own[1:], strict=False) if name]
+    return {key: name for code, name in named for key in (*code.split(" "), name.lower())}
+
+
 def _with(before: str, num_shown: int = 2) -> Callable[[Arguments, Page], str]:
     return lambda arguments, page: (
         f"{before}{'–'.join(filter(None, arguments[:num_shown]))}" if arguments else before.strip()
@@ -338,7 +359,7 @@ _FUNCTIONS: dict[str, _Renderer] = {
     "fraction": _fraction, "date": _date, "date_from_day": _date_from_day, "french_date": _french_date, "age": _age,
     "percentage": _percentage, "as_of": _as_of, "link": _link, "second_or_first": _second_or_first,
     "chinese": _chinese, "height": _height, "ordinal": _ordinal, "in_parentheses": _in_parentheses, "chem": _chem,
-    "name": _name, "joined": _joined, "ship": _ship,
+    "country": _country, "name": _name, "joined": _joined, "ship": _ship,
 }  # fmt: skip
 _RENDERERS: dict[str, _Renderer] = {
     **{name: _FUNCTIONS[kind] for kind, names in _TABLES["called"].items() for name in names},

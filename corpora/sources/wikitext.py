@@ -18,7 +18,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from xling.corpora.common.raised import keep_raised_digits, raised
-from xling.corpora.sources.wikitemplates import BAR, NO_PAGE, SIGN, Arguments, Page, function_of, text_of
+from xling.corpora.sources.wikitemplates import (
+    BAR,
+    NO_PAGE,
+    SIGN,
+    Arguments,
+    Page,
+    country_names,
+    function_of,
+    text_of,
+)
 
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.S)
 _REMOVED_TAGS = (
@@ -62,6 +71,12 @@ _PUNCTUATION_AT_HOLE = re.compile(
 )
 # A removed template is within a sentence where the text before it has not ended, or that behind it begins small.
 _SENTENCE_GOES_ON = re.compile(r"[^\W_][\s,;،؛、，；'’\"”»)）」』》%]*$")
+# Particles that no sentence begins with, in scripts without capitals: of Japanese, Korean, Hindi, Urdu and Nepali.
+_PARTICLE = re.compile(
+    r" *(?:は(?!じ)|が|を|の(?!ち)|に(?!も)"
+    r"|(?:은|는|이|가|을|를|의|에|에서|와|과|로|으로)(?=\s)"
+    r"|(?:में|का|के|की|को|से|ने|पर|है|हैं|था|थे|थी|मा|ले|लाई|छ|میں|کا|کے|کی|کو|سے|نے|پر|ہے|ہیں|تھا)(?=[\s।۔]))"
+)
 _LEADING_PUNCTUATION = re.compile(r"([(（])(?:\s*[,;:،؛、，；：])+\s*")
 _SPACE = re.compile(r"[ \t\u00a0\u3000]+")
 _SPACE_BEFORE_PUNCTUATION = re.compile(r" +(?=[,.)\]،。、，）](?:\s|$)|\)[.,;:]|[。、，！？])")
@@ -125,7 +140,7 @@ def clean(
     text = _TAG.sub("", _BREAK.sub("\n", text))
     text = _MAGIC_WORD.sub("", "\n".join(map(_without_quotes, text.split("\n"))))
     text = re.sub("\x02(\\d+)\x03", lambda m: nowiki_texts[int(m[1])], text)
-    lines = _prose_lines(html.unescape(text).splitlines())
+    lines = _prose_lines([*map(renderer.with_countries, html.unescape(text).splitlines())])
     if dropped is not None:
         dropped.update(renderer.dropped[number] for line in lines for number in _holes_in_sentence(line))
     return "\n".join(filter(None, map(_tidy_line, lines)))
@@ -139,7 +154,7 @@ def _holes_in_sentence(line: str) -> Iterator[int]:
         before = "".join(char for char in before if unicodedata.category(char)[0] != "M")
         after = _ONE_HOLE.sub("", line[hole.end() : hole.end() + 50]).lstrip()[:1]
         begins = after.islower() and not "\u10d0" <= after <= "\u10ff"  # Georgian has no capitals
-        if hole[1] and (begins or _SENTENCE_GOES_ON.search(before)):
+        if hole[1] and (begins or _PARTICLE.match(line, hole.end()) or _SENTENCE_GOES_ON.search(before)):
             yield int(hole[1])
 
 
@@ -244,7 +259,9 @@ class _Renderer:
     def __init__(self, names: NamespaceNames, page: Page) -> None:
         self.names, self.page = names, page
         self.dropped: list[str] = []
-        """Names of the unknown templates, by the numbers of their holes."""
+        """Names of the templates without text, by the numbers of their holes."""
+        self._countries: dict[str, str] = {}
+        """What those of countries show behind a flag, by the same numbers."""
 
     def render(self, opener: str, content: str) -> str:
         """Return the text of a link, a template, a table or a variant."""
@@ -257,8 +274,12 @@ class _Renderer:
     def _render_template(self, content: str) -> str:
         text = function_of(content)
         name, has_any, rest = content.partition("|")
-        name = " ".join(_ONE_HOLE.sub("", name).replace("_", " ").split()).lower()
-        if text is None:
+        written = " ".join(_ONE_HOLE.sub("", name).replace("_", " ").split())
+        name = written.lower()
+        names = country_names(self.page.lang) if not has_any else {}
+        if country := names.get(written) or names.get(name):
+            self._countries[str(len(self.dropped))] = country
+        elif text is None:
             arguments = Arguments(rest, bool(has_any))
             local = local_text(name, arguments, self.page.lang)
             text = text_of(name, arguments, self.page) if local is None else local
@@ -266,6 +287,12 @@ class _Renderer:
             self.dropped.append(name[:60])
             return _HOLE.format(len(self.dropped) - 1)
         return text or _HOLE.format("")
+
+    def with_countries(self, line: str) -> str:
+        """Return a line with the names of its countries; alone on a line they are boxes, which show more."""
+        if not self._countries or not any(map(str.isalnum, _ONE_HOLE.sub("", line))):
+            return line
+        return _ONE_HOLE.sub(lambda hole: self._countries.get(hole[1], hole[0]), line)
 
 
 def _render_link(content: str, names: NamespaceNames) -> str:

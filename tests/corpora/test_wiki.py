@@ -260,6 +260,32 @@ def test_a_quotation_is_a_paragraph(name: str) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("lang", "source", "shown"),
+    [
+        ("en", "Men from {{KEN}} won in {{flag|ETH}} and {{GER}}.", "Men from Kenya won in Ethiopia and Germany."),
+        ("en", "{{IND}} is a land.\n* {{KEN}}\n* {{UGA}}", "India is a land."),
+        ("ar", "تقع القاهرة في {{مصر}} وهي كبيرة.\n{{مصر}}", "تقع القاهرة في مصر وهي كبيرة."),
+        ("hi", "{{भारत}} एक देश है।", "भारत एक देश है।"),
+        ("ja", "{{KEN}}に住む。", "ケニアに住む。"),
+    ],
+)  # fmt: skip
+def test_a_country_within_a_line_is_its_name_in_the_language(lang: str, source: str, shown: str) -> None:
+    dropped: Counter[str] = Counter()
+    assert clean(source, page=Page(lang), dropped=dropped) == shown
+    assert not dropped
+
+
+@pytest.mark.parametrize(
+    "text", ["{{X}}の首都は東京。", "{{X}} में लोग रहते हैं।", "{{X}}은 나라이다.", "{{X}} میں لوگ رہتے ہیں۔"]
+)
+def test_a_template_dropped_before_a_particle_is_counted(text: str) -> None:
+    """In scripts without capitals too, at the start of a sentence."""
+    dropped: Counter[str] = Counter()
+    clean(text, dropped=dropped)
+    assert dropped == {"x": 1}
+
+
 def test_a_template_dropped_from_within_a_sentence_is_counted() -> None:
     dropped: Counter[str] = Counter()
     text = clean(

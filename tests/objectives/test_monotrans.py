@@ -90,6 +90,12 @@ def test_another_vocabulary_or_shape_is_refused_unless_the_body_is_frozen(
         train.run(recipe(arabic, "mmlm", tmp_path / "out", init, "freeze=body", "model.dim=16"))
 
 
+def test_a_training_with_nothing_to_learn_is_refused(steps: Path, recipe: Any, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="freeze=encoder leaves nothing to learn"):
+        train.run(recipe(steps / "en", "mmlm", tmp_path / "out", "freeze=encoder"))
+    assert not (tmp_path / "out").exists()
+
+
 def test_frozen_embeddings_stay(steps: Path, recipe: Any, tmp_path: Path) -> None:
     cfg = recipe(steps / "en", "mmlm", tmp_path / "out", f"init={steps}/body", "freeze=embeddings")
     train.run(cfg)

@@ -23,7 +23,7 @@ from xling.core.output import manifest
 from xling.core.output.command_result import tell
 from xling.core.sampling import alpha_shares, rng
 from xling.core.settings import values
-from xling.core.settings.values import COUNT, PART, Lang, Range, ranged
+from xling.core.settings.values import COUNT, COVERAGE, PART, Lang, ranged
 from xling.text import vocab_rule
 from xling.text.files import corpus_reader, pair_folder
 from xling.text.files.shards import vocab_digest
@@ -78,7 +78,7 @@ class VocabConfig:
     size: int = ranged(8000, COUNT)
     alpha: float = ranged(0.3, PART)
     num_sentences: int = ranged(500_000, COUNT)
-    coverage: float = ranged(0.9998, Range(above=0, most=1))
+    coverage: float = ranged(0.9998, COVERAGE)
     model: Literal["unigram", "bpe"] = "unigram"
     byte_fallback: bool = False
     normalize: bool = True

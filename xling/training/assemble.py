@@ -79,6 +79,12 @@ def build_trainer(cfg: PretrainConfig, save_dir: Path) -> tuple[Trainer, Any]:
         freeze(model, cfg.freeze)
         if cfg.freeze == "body" and cfg.init and not leaves_embeddings(cfg):
             freeze(model, "embeddings")
+        if not any(parameter.requires_grad for parameter in model.parameters()):
+            raise UserError(
+                f"freeze={cfg.freeze} leaves nothing to learn",
+                "a part beside which others learn",
+                "freeze=embeddings, or adapters: model.lang_adapter=64",
+            )
     if cfg.freeze_pieces:
         kept = new_rows.rows_to_keep(Path(cfg.data), Path(cfg.freeze_pieces))
         new_rows.keep_rows(model.encoder.tokens.weight, kept)

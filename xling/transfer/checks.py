@@ -8,7 +8,6 @@ from xling.core import languages
 from xling.core.commands import inputs
 from xling.core.errors import UserError
 from xling.core.output import manifest
-from xling.core.settings import values
 from xling.data.symbols import Symbols
 from xling.models.files import model_folder
 from xling.training import trackers
@@ -20,9 +19,8 @@ def check_translate(cfg: TranslateConfig) -> None:
     """Check the model and the languages of ``xling translate``.
 
     Raises:
-        UserError: the model has no decoder or was not trained on a language, or ``buffer`` is below 1.
+        UserError: the model has no decoder or was not trained on a language.
     """
-    values.check(cfg)
     if cfg.join and cfg.via:
         raise UserError(f"join=true with via={cfg.via}", "one of the two", "translate twice")
     check_languages(cfg.checkpoint, cfg.src, cfg.via, cfg.tgt)

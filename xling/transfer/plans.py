@@ -196,10 +196,19 @@ def read_start(directory: Path, requested: ModelConfig) -> tuple[ModelConfig, li
     """Return shape and languages of a checkpoint.
 
     Run-specific settings, and an encoder's decoder, are as ``requested``.
+
+    Raises:
+        UserError: another shape is requested than that of the checkpoint.
     """
     state = model_folder.read(directory, *model_folder.OURS)
     shape_settings = shapes.names(ModelConfig, own=False)
     shape = {name: value for name, value in state["shape"].items() if name in shape_settings}
+    for name, value in shape.items():
+        if getattr(requested, name) not in (value, getattr(shapes.DEFAULT, name)):
+            raise UserError(
+                f"model.{name}={getattr(requested, name)} with {directory}, a model with {value}",
+                fix="leave it out",
+            )
     return replace(requested, **shape), state["langs"]
 
 

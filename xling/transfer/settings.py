@@ -403,10 +403,10 @@ class TranslateConfig:
     join: bool = False
     block: int = ranged(512, COUNT)
     search: Search = field(default_factory=Search)
-    buffer: int = ranged(1000, Range(least=1, words="a number of lines from 1"))
-    batch_tokens: int = 2048
+    buffer: int = ranged(1000, COUNT)
+    batch_tokens: int = ranged(2048, COUNT)
     precision: Literal["auto", "fp32", "bf16"] = "fp32"
-    threads: int = 0
+    threads: int = ranged(0, NOT_NEGATIVE)
 
 
 @dataclass(frozen=True)
@@ -433,21 +433,20 @@ class BackTranslateConfig:
     tgt: Lang
     out: str
     via: Lang = ""
-    lines: int = ranged(0, COUNT_OR_NONE)
+    lines: int = ranged(0, NOT_NEGATIVE)
     part_lines: int = ranged(50_000, COUNT)
     search: Search = field(default_factory=lambda: Search(beam=1))
-    batch_tokens: int = 4096
-    threads: int = 0
+    batch_tokens: int = ranged(4096, COUNT)
+    threads: int = ranged(0, NOT_NEGATIVE)
 
     def __post_init__(self) -> None:
-        """Reject unknown or equal languages, and counts out of range.
+        """Reject unknown or equal languages.
 
         Raises:
-            UserError: an unknown language, the same twice, or a number out of range.
+            UserError: an unknown language, or the same twice.
         """
         if languages.get(self.src) == languages.get(self.tgt):
             raise UserError(f"src={self.src} and tgt={self.tgt}", "two different languages")
-        values.check(self)
 
     @property
     def files(self) -> list[Path]:

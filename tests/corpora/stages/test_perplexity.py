@@ -10,6 +10,7 @@ import kenlm
 import pytest
 
 from xling.core.errors import UserError
+from xling.core.settings import config
 from xling.corpora.stages.perplexity import Perplexity, fit_cutoffs
 from xling.text.document import Document, Ledger
 from xling.text.lm.model import LanguageModel, load_language_model
@@ -149,6 +150,12 @@ def test_mistakes_of_the_user(tmp_path: Path, text: Path) -> None:
         fit_cutoffs([1.0], (60, 30))
     with pytest.raises(UserError, match="order=1"):
         LmConfig("sw", ("x",), order=1)
+    long = tmp_path / "long.txt"
+    long.write_text("\n\n".join(f"neno{i} na neno{i + 1} ni maneno" for i in range(200)))
+    with pytest.raises(UserError, match=r"seed=2 changes nothing here: .* there are 200"):
+        run(LmConfig("sw", (str(long),), str(tmp_path / "out"), pieces=100, seed=2))
+    with pytest.raises(UserError, match=r"coverage=0.5; valid: a number from 0.98 to 1"):
+        config.load(LmConfig, overrides=["lang=sw", "text=x", "coverage=0.5"])
     with pytest.raises(UserError, match="never fall"):
         LmConfig("sw", ("x",), prune=(0, 2, 1))
     short = tmp_path / "short.txt"

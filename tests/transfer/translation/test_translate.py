@@ -133,6 +133,11 @@ def test_it_starts_from_a_checkpoint_with_its_shape_and_languages(
     )
     for name, weight in before.items():
         torch.testing.assert_close(after[name], weight, atol=1e-6, rtol=1e-4)
+    with pytest.raises(UserError, match=r"model.dim=64 with .*, a model with 48; fix: leave it out"):
+        plans.plan_mt(
+            config.load(supervised.MtConfig, overrides=[*words, f"checkpoint={trained}", "model.dim=64"]),
+            tmp_path,
+        )
     words[1] = f"out={tmp_path}/both"
     supervised.run(
         config.load(supervised.MtConfig, overrides=[*words, f"checkpoint={model}", "model.decoder_layers=1"])
@@ -380,7 +385,7 @@ def test_progress_goes_to_standard_error(
     [
         (["src=en", "tgt=de"], "mt was not trained on 'de'; valid: ar, en"),
         (["src=en", "tgt=xq"], "unknown language"),
-        (["src=en", "tgt=ar", "buffer=0"], "buffer=0; valid: a number of lines"),
+        (["src=en", "tgt=ar", "buffer=0"], "buffer=0; valid: a whole number from 1"),
         (["src=en", "tgt=ar", "search.beam=0"], "beam=0; valid"),
         (["src=en"], "tgt not given"),
     ],

@@ -18,6 +18,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 import yaml
 
 from xling.core.errors import UserError, unknown
+from xling.core.settings.values import check
 
 T = TypeVar("T")
 _BOOLS = {"true": True, "false": False}
@@ -76,7 +77,8 @@ def load(cls: type[T], path: Path | str | None = None, overrides: Iterable[str] 
     """Read a recipe (or start from the defaults), apply the overrides and build ``cls``.
 
     Raises:
-        UserError: the file is missing or not a YAML mapping, a key is unknown, or a value has the wrong type.
+        UserError: the file is missing or not a YAML mapping, a key is unknown, or a value has the wrong type or is
+            out of its range.
     """
     data = read_yaml(Path(path)) if path else {}
     where = str(path) if path else "the command line"
@@ -89,7 +91,9 @@ def load(cls: type[T], path: Path | str | None = None, overrides: Iterable[str] 
     for key, text in values.items():
         data = merge(data, nested(key, text))
     try:
-        return from_dict(cls, data, where)
+        cfg = from_dict(cls, data, where)
+        check(cfg)
+        return cfg
     except UserError as error:
         raise located(error, Path(path), scale, values) if path else error from None
 

@@ -26,6 +26,14 @@ class Condition(NamedTuple):
     needs: str
 
 
+_LOCAL = ("text:", "lines:", "jsonl:", "csv:", "parquet:", "docx:", "odt:", "epub:", "eaf:", "xlsx:")
+"""Sources of documents that only read files."""
+
+
+def _fetches(cfg: Any) -> bool:
+    return not cfg.source or not all(uri.startswith(_LOCAL) for uri in cfg.source)
+
+
 def _schemes(*schemes: str) -> Callable[[Any], bool]:
     return lambda cfg: any(uri.startswith(schemes) for uri in cfg.source)
 
@@ -50,11 +58,26 @@ _TRAINING = (
     ),
     Condition("train.momentum", lambda c: c.train.optimizer == "muon", "train.optimizer=muon"),
     Condition("train.batch_first", lambda c: c.train.batch_warmup, "train.batch_warmup above 0"),
+    Condition(
+        "train.batch_warmup",
+        lambda c: c.train.accumulate > c.train.batch_first,
+        "train.accumulate above train.batch_first",
+    ),
+    Condition("model.global_theta", lambda c: c.model.positions == "rope", "model.positions=rope"),
+    Condition(
+        "model.local_theta",
+        lambda c: c.model.positions == "rope" and c.model.attention != "global",
+        "model.positions=rope and model.attention=local:W/global:K",
+    ),
     Condition("train.snapshot_state", lambda c: c.train.snapshots, "train.snapshots="),
 )
 _ENCODER = Condition("layer pooling", lambda c: c.checkpoint, "checkpoint=")
+_VIA = Condition("via", lambda c: c.via not in (c.src, c.tgt), "another language than src= and tgt=")
 _CROSS = Condition("cross", lambda c: c.decoder, "encoder= and decoder=")
-_IMPORT = (Condition("init", lambda c: c.extend_vocab, "extend_vocab="),)
+_IMPORT = (
+    Condition("init", lambda c: c.extend_vocab, "extend_vocab="),
+    Condition("revision", lambda c: not c.source.exists(), "a model on the Hub, not a folder here"),
+)
 
 CONDITIONS: dict[str, tuple[Condition, ...]] = {
     "corpus mono": (
@@ -71,6 +94,12 @@ CONDITIONS: dict[str, tuple[Condition, ...]] = {
             "a source warc:, cc-index: or html:",
         ),
         Condition("time hosts neighbours contact", lambda c: c.reads_index, "a source cc-index:"),
+        Condition(
+            "cache",
+            lambda c: _fetches(c) or c.lm.model == "auto",
+            "a source that is downloaded, or lm.model=auto",
+        ),
+        Condition("num_connections", _fetches, "a source that is downloaded"),
         Condition("dedup_scope", lambda c: c.dedup, "dedup=true"),
         Condition("dedup_group", lambda c: c.dedup and c.dedup_scope == "group", "dedup_scope=group"),
         Condition("near.*", lambda c: c.near_dedup, "near_dedup=true"),
@@ -83,7 +112,7 @@ CONDITIONS: dict[str, tuple[Condition, ...]] = {
     ),
     "corpus parallel": (
         _ENCODER,
-        Condition("size", lambda c: not c.source or _schemes("opus:")(c), "a source opus:"),
+        Condition("size cache", lambda c: not c.source or _schemes("opus:")(c), "a source opus:"),
     ),
     "corpus bitext": (_ENCODER,),
     "corpus langid-eval": (
@@ -139,13 +168,17 @@ CONDITIONS: dict[str, tuple[Condition, ...]] = {
         *_search(lambda c: c.test, "test.SRC-TGT="),
         Condition("denoise_settings", lambda c: c.denoise != "none", "denoise=dae or mass"),
     ),
-    "translate": (Condition("block", lambda c: c.join, "join=true"), *_search()),
-    "back-translate": _search(),
-    "bli": (Condition("cues.encoder", lambda c: c.encoder, "encoder="),),
+    "translate": (_VIA, Condition("block", lambda c: c.join, "join=true"), *_search()),
+    "back-translate": (_VIA, *_search()),
+    "bli": (
+        Condition("cues.encoder", lambda c: c.encoder, "encoder="),
+        Condition("min_seeds", lambda c: not c.encoder, "no encoder="),
+    ),
     "label": (
         Condition("per_class lines", lambda c: c.text, "text="),
         Condition("fit.seed", lambda _: False, "seed= in its place"),
     ),
+    "export fairseq": (Condition("scores pooling", lambda _: False, "xling export hf"),),
     "import hf": _IMPORT,
     "import fairseq": _IMPORT,
     "import xlm": _IMPORT,

@@ -68,6 +68,8 @@ SHARE = Range(least=0, below=1, words="a share from 0, below 1")
 SEQUENCE = Range(least=8, words="a whole number from 8")
 """Tokens of a sequence, with room for specials and a piece on either side."""
 PART = Range(least=0, most=1, words="a share from 0 to 1")
+COVERAGE = Range(least=0.98, most=1)
+"""Share of the characters that SentencePiece gives pieces of their own."""
 
 
 def ranged(default: Any, valid: Range | OneOf, metadata: Mapping[str, Any] | None = None) -> Any:

@@ -17,7 +17,7 @@ from xling.core import languages
 from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.settings import values
-from xling.core.settings.values import Lang, ranged
+from xling.core.settings.values import COVERAGE, Lang, ranged
 from xling.text.files import corpus_reader
 from xling.text.lm.kneser_ney import Estimates, estimate
 from xling.text.lm.model import ARPA_FILE, ORDERS, SPM_FILE, PieceCache
@@ -27,6 +27,7 @@ from xling.text.normalize import for_lm
 STAGE = "corpus lm"
 _TEXT_FILE, _PIECES_FILE = "text.txt", "pieces.txt"
 _MAX_SPM_CHARS = 4000  # longest line in characters that SentencePiece learns from
+_MAX_LINES = 200_000  # of which it draws that many
 _MIN_TOKENS = 1000
 
 
@@ -44,7 +45,7 @@ class LmConfig:
         max_chars: text to read, in characters; this bounds memory, at some 45 bytes per character.
         prune: remove n-grams of orders 1, 2, ... with at most this count; the last value holds for higher
             orders.
-        seed: seed of SentencePiece's sampling of lines.
+        seed: seed of SentencePiece's sampling of lines, where there are more than 200,000.
     """
 
     lang: Lang
@@ -52,7 +53,7 @@ class LmConfig:
     out: str = ""
     order: int = ranged(5, ORDERS)
     pieces: int = 65_536
-    coverage: float = 0.9998
+    coverage: float = ranged(0.9998, COVERAGE)
     max_chars: int = 50_000_000
     prune: tuple[int, ...] = (0, 0, 0, 1, 1)
     seed: int = 1
@@ -164,6 +165,13 @@ def _spm_lines(path: Path) -> Iterator[str]:
 
 def _train_pieces(text: Path, out: Path, cfg: LmConfig) -> None:
     """Train the SentencePiece model; one thread and a fixed seed make it reproducible."""
+    num_lines = sum(1 for _ in _spm_lines(text))
+    if cfg.text and cfg.seed != LmConfig.seed and num_lines <= _MAX_LINES:
+        raise UserError(
+            f"seed={cfg.seed} changes nothing here: it needs more than {_MAX_LINES:,} lines of text, and "
+            f"there are {num_lines:,}",
+            fix="leave it out",
+        )
     spm.set_random_generator_seed(cfg.seed)
     model = io.BytesIO()  # a file name would be stored in the model
     try:
@@ -174,7 +182,7 @@ def _train_pieces(text: Path, out: Path, cfg: LmConfig) -> None:
             hard_vocab_limit=False,
             character_coverage=cfg.coverage,
             normalization_rule_name="identity",  # for_lm has already normalised the text
-            input_sentence_size=200_000,
+            input_sentence_size=_MAX_LINES,
             shuffle_input_sentence=True,
             max_sentence_length=4 * _MAX_SPM_CHARS,
             num_threads=1,
