@@ -1,9 +1,10 @@
 """The phase ``read``: pairs of one source through the filters that see a batch at a time."""
 
 import copy
+import itertools
 import pickle
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -145,19 +146,32 @@ def _filtered(
 ) -> Iterator[tuple[_Batch, _Filtered | None]]:
     """Yield each batch and what the filters made of it, which learn from the first one; the others share the cores."""
     run = partial(_filter, chain, num_samples)
-    for first in batches:
-        yield first, run(first)
-        if first.pairs is not None:
-            break
+    num_filtered = 0
+    for batch in batches:
+        if (
+            num_filtered == 1
+            and batch.pairs is not None
+            and processes.of_this_part() > 1
+            and can_be_pickled(chain)
+        ):
+            yield from _shared(run, itertools.chain([batch], batches))
+            return
+        yield batch, run(batch)
+        num_filtered += batch.pairs is not None
+
+
+def _shared(
+    run: Callable[[_Batch], _Filtered | None], batches: Iterable[_Batch]
+) -> Iterator[tuple[_Batch, _Filtered | None]]:
+    """Yield each batch and what processes made of it, in order."""
     pending: deque[_Batch] = deque()
 
-    def rest() -> Iterator[_Batch]:
+    def noted() -> Iterator[_Batch]:
         for batch in batches:
             pending.append(batch)
             yield batch
 
-    num_processes = processes.of_this_part() if can_be_pickled(chain) else 1
-    for result in map(run, rest()) if num_processes == 1 else processes.in_order(run, rest(), num_processes):
+    for result in processes.in_order(run, noted(), processes.of_this_part()):
         yield pending.popleft(), result
 
 

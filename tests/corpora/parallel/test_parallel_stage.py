@@ -153,6 +153,11 @@ def test_the_cores_share_the_batches_of_one_file(tmp_path, pairs, monkeypatch):
         }
     assert shared == [3]
     assert made[1] == made[3]
+    monkeypatch.setattr(sources, "BATCH_PAIRS", 400)
+    run_local(
+        NAME, ParallelConfig("en-de", (f"tsv:{tmp_path / 'text.tsv'}",), out=str(tmp_path / "small")), 3
+    )
+    assert shared == [3], "one batch starts no process"
     assert json.loads(made[3][Path("stats.json")])["ledger"]["dropped"]["read\tmalformed"] == 3
 
 
