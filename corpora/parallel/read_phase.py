@@ -122,7 +122,7 @@ def _batches(
 
 
 def _taken(ledger: Ledger) -> Ledger:
-    """Return what a ledger has counted, and let it count anew."""
+    """Return what a ledger has counted, and let it count from zero."""
     taken = copy.deepcopy(ledger)
     for counts in vars(ledger).values():
         if isinstance(counts, dict):
