@@ -247,7 +247,7 @@ def test_status_names_processes_without_an_update_within_two_minutes(
 def test_status_names_a_part_of_any_stage_that_has_not_started(
     monkeypatch: pytest.MonkeyPatch, part: Part, step: Step
 ) -> None:
-    """A stage that reports nothing is told by the record of its start."""
+    """The record of its start is enough for a stage that writes no heartbeats."""
     step.plan = replace(step.plan, resources=Resources(timeout_min=5))
     monkeypatch.setattr(watch, "run_for_output", lambda command: ("n1\n", ""))
 
