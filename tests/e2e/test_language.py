@@ -127,17 +127,28 @@ def test_a_body_that_is_none_is_told_before_anything_runs(tmp_path: Path) -> Non
 
 
 def test_the_transformer_s_updates_fit_its_share_of_the_hours() -> None:
-    holdings = Holdings(pairs={"sw": {"bible": 9000}}, suites=["sib200"])  # type: ignore[dict-item]
-    updates = {}
+    holdings = Holdings(pairs={"sw": {"bible": 9000}}, suites=["sib200", "xsid"])  # type: ignore[dict-item]
+    updates, rows = {}, {}
     for hours in (1.0, 2.0, 1000.0):
         cfg = LanguageConfig(lang="sw", data=Path("data"), body="hf:BODY", hours=hours)
-        steps = make_plan(cfg, holdings, {"sib200": "classify"}, 1e10).steps
+        steps = make_plan(cfg, holdings, {"sib200": "classify", "xsid": "intent_slots"}, 1e10).steps
         trained = [each for each in steps.values() if each["stage"] == "pretrain"]
         updates[hours] = [each["config"]["train"]["updates"] for each in trained]
         assert steps["sib200_transformer"]["config"]["checkpoints"][0].startswith("transformer=")
+        assert steps["sib200_transformer"]["config"]["systems"] == ["pretrained", "joined"]
+        assert steps["xsid_transformer"]["config"]["systems"] == ["pretrained"]
         made = pipeline.Pipeline({name: pipeline.Step(**each) for name, each in steps.items()})
         for name in made.steps:
             made.settings(name)
+        rows[hours] = steps["xsid_transformer"]["config"]["train_rows"]
+        assert steps["sib200_transformer"]["config"]["train_rows"] == plan.ROWS_OF_AN_HOUR * hours
+        assert steps["xsid_body"]["config"]["seeds"] == [1] != steps["xsid_transformer"]["config"]["seeds"]
+    assert rows[1.0] == plan.LEAST_ROWS
+    weights = 6 * (4 * 384 * 384 + 2 * 384 * 1536)
+    row_s = (
+        6 * 40 * 3 * (3 + 2) * weights / (1e10 * plan.EFFICIENCY)
+    )  # 3 epochs, 3 seeds, the body, a labeller
+    assert rows[1000.0] == int(1000 * 3600 * plan.SCORES_SHARE / row_s) < plan.ROWS_OF_AN_HOUR * 1000
     assert 1.8 < sum(updates[2.0]) / sum(updates[1.0]) < 2.2
     recipe = pipeline.read(pipeline.RECIPES_FOLDER / plan.TRANSFORMER, ["body=hf:BODY"])
     own = [int(step.config["train"]["updates"]) for step in recipe.steps.values() if step.stage == "pretrain"]
@@ -304,6 +315,9 @@ def test_the_whole_command_on_ciphers(
     )
     assert "transformer" in report and (out / "export" / "transformer" / "config.json").is_file()
     assert f"xling predict {out}/models/sib200 FILE lang=de" in report
+    assert "lang='de', pooling=\"joined\")" in report
+    for suite in ("ntrex", "sib200", "panx"):
+        assert (out / f"scores/transformer/{suite}/predictions/{suite}/joined").is_dir()
     assert "sentences in which words of both languages alternate" in report
     text = tmp_path / "texts.txt"
     text.write_text("kyvu bozo guzo\n", encoding="utf-8")

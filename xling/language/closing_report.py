@@ -16,7 +16,7 @@ from xling.core.output import manifest, source_version
 from xling.core.output.command_result import Answer
 from xling.eval.report.stage import glossary
 from xling.language import survey, verdicts
-from xling.language.plan import MINED, SWITCHED
+from xling.language.plan import JOINED, MINED, SWITCHED
 from xling.language.results import OWN_LABELS, Result, results_of
 from xling.language.settings import ReportConfig
 from xling.pages import page
@@ -85,8 +85,9 @@ def contents(folder: Path, facts: Mapping[str, Any]) -> tuple[list[str], list[Ta
         sentences.append(f"Test sets that would say more: {', '.join(facts['lacking'])}.")
     for name, place in models.items():
         said = verdicts.NAMES.get(name, name)
+        how = ', pooling="joined"' if name == JOINED else ""
         sentences.append(
-            f"{said[0].upper()}{said[1:]} is {place}: xling.load({place!r}).encode([...], lang={lang!r})."
+            f"{said[0].upper()}{said[1:]} is {place}: xling.load({place!r}).encode([...], lang={lang!r}{how})."
         )
     for suite, place in facts.get("labellers", {}).items():
         sentences.append(f"Labels as in {suite} for texts in a file: xling predict {place} FILE lang={lang}.")

@@ -14,7 +14,7 @@ from xling.core.settings import config
 from xling.language.body import num_parameters, shape_of
 from xling.language.holdings import DICTIONARIES, Holdings, shared_words
 from xling.language.settings import LanguageConfig
-from xling.language.times import EFFICIENCY
+from xling.language.times import EFFICIENCY, TOKENS_OF_A_ROW, TRAINING
 
 NUM_RELATIVES = 3
 LEAST_SHARED = 0.15
@@ -26,13 +26,14 @@ LEAST_TEXT_BYTES = 2_000
 STATIC_SHARE, STATIC_MINUTES = 0.1, 24.0
 NARROW_DIM, WIDE_DIM, WIDE_MINUTES = 192, 512, 5
 """Numbers of a static vector, and minutes of training from which more of them are better (results.d/language.md)."""
-BODY_SHARE = 0.55
+BODY_SHARE, SCORES_SHARE = 0.4, 0.2
+"""Of the hours, for the training of the Transformer and for its fine-tuning; static encoders take the rest."""
 SWITCHED_PAIRS = 5000
 """Of each source: aligning the words of so many takes about a minute."""
 EXPORT = "txt"
 MINED, SWITCHED = "mined", "switched"
 """Steps, and the folders below ``corpora`` that they write."""
-ROWS_OF_AN_HOUR = 5000
+ROWS_OF_AN_HOUR, LEAST_ROWS = 5000, 200
 TRANSFORMER = "evening.yaml"
 FIT: Mapping[str, dict[str, Any]] = {
     "tag": {"epochs": 3},
@@ -44,6 +45,9 @@ FIT: Mapping[str, dict[str, Any]] = {
 TRANSFORMER_FIT: Mapping[str, Any] = {"lr": 5e-5, "epochs": 3, "batch_rows": 32}
 NEIGHBOURS_FIT: Mapping[str, Any] = {"text_features": "neighbours"}
 """For texts with one class, of which a language has some hundreds with a label."""
+JOINED = "joined"
+JOINED_KINDS = ("tag", "classify", "pair", "retrieval")
+"""Kinds of suites that the Transformer and the static encoder answer together."""
 SEARCH: Mapping[str, Any] = {"centred": True, "distance": "csls", "match": 3}
 SCORED_KINDS = (*FIT, "retrieval")
 
@@ -263,7 +267,7 @@ def _add_static_scores(plan: Plan, cfg: LanguageConfig, holdings: Holdings, suit
 
 
 def _most_rows(cfg: LanguageConfig) -> int:
-    return max(200, int(ROWS_OF_AN_HOUR * cfg.hours))
+    return max(LEAST_ROWS, int(ROWS_OF_AN_HOUR * cfg.hours))
 
 
 def _add_export(plan: Plan, cfg: LanguageConfig, model: str, step: str) -> None:
@@ -331,22 +335,78 @@ def _add_transformer(
         f"those of recipes/{TRANSFORMER}, or what fits into {BODY_SHARE:.0%} of hours= at {EFFICIENCY:g} of this "
         f"core's {product_rate / 1e9:.0f} GFLOP/s",
     )
-    models = [f"transformer={plan.models['transformer']}", f"body={cfg.out}/transformer/body"]
+    plan.models[JOINED] = plan.models["transformer"]
+    plan.choose(
+        "labels by the Transformer",
+        "together with the static encoder",
+        "where a suite allows it; texts with one class by text_features=neighbours, made for some hundreds of labels",
+    )
     after = [last, "links"] if "links" in plan.steps else [last]
-    for suite in suites:
-        num_rows = min(_most_rows(cfg), holdings.num_labels.get(suite, _most_rows(cfg)))
-        fit = NEIGHBOURS_FIT if kinds[suite] == "classify" else TRANSFORMER_FIT
-        common = _evaluation(cfg, suite, kinds[suite], num_rows, "links" in after, fit)
-        settings = {key: value for key, value in common.items() if key != "match"}
-        settings |= {"systems": ["pretrained"], "checkpoints": models}
-        plan.steps[f"{suite}_transformer"] = _step(settings, f"{cfg.out}/scores/transformer/{suite}", after)
-        if kinds[suite] in FIT and suite in holdings.num_labels:
-            _add_labeller(plan, cfg, suite, num_rows, common["fit"], after)
+    _add_transformer_scores(plan, cfg, holdings, suites, kinds, weights / (product_rate * EFFICIENCY), after)
     _add_export(plan, cfg, "transformer", last)
 
 
+def _add_transformer_scores(
+    plan: Plan,
+    cfg: LanguageConfig,
+    holdings: Holdings,
+    suites: list[str],
+    kinds: Mapping[str, str],
+    weight_s: float,
+    after: list[str],
+) -> None:
+    """Add the scores of the Transformer, alone and with the static encoder, of its body, and models that label texts.
+
+    Args:
+        weight_s: time of one operation a weight.
+        after: steps that come before.
+    """
+    tuned = [suite for suite in suites if kinds[suite] in FIT and kinds[suite] != "classify"]
+    most = _most_rows_of_transformer(plan, cfg, len(tuned), weight_s)
+    for suite in suites:
+        num_rows = holdings.num_labels.get(suite, _most_rows(cfg))
+        num_rows = min(num_rows, most if suite in tuned else _most_rows(cfg))
+        fit = NEIGHBOURS_FIT if kinds[suite] == "classify" else TRANSFORMER_FIT
+        common = _evaluation(cfg, suite, kinds[suite], num_rows, "links" in after, fit)
+        settings = {key: value for key, value in common.items() if key != "match"}
+        systems = ["pretrained", *([JOINED] if kinds[suite] in JOINED_KINDS else [])]
+        model = {"systems": systems, "checkpoints": [f"transformer={plan.models['transformer']}"]}
+        body: dict[str, Any] = {
+            "systems": ["pretrained"],
+            "checkpoints": [f"body={cfg.out}/transformer/body"],
+        }
+        body |= {"seeds": list(cfg.seeds[:1])} if kinds[suite] in FIT else {}
+        for name, chosen in (("transformer", model), ("body", body)):
+            plan.steps[f"{suite}_{name}"] = _step(
+                settings | chosen, f"{cfg.out}/scores/{name}/{suite}", after
+            )
+        if kinds[suite] in FIT and suite in holdings.num_labels:
+            _add_labeller(plan, cfg, suite, num_rows, common["fit"], JOINED in systems, after)
+
+
+def _most_rows_of_transformer(plan: Plan, cfg: LanguageConfig, num_suites: int, weight_s: float) -> int:
+    """Return how many rows each suite's fine-tunings may read; ``weight_s`` is the time of one operation a weight."""
+    trainings = len(cfg.seeds) + 2  # of the body with one seed, and of the model that labels texts
+    row_s = TRAINING * TOKENS_OF_A_ROW * int(TRANSFORMER_FIT["epochs"]) * trainings * weight_s
+    fitting = int(cfg.hours * 3600 * SCORES_SHARE / (max(1, num_suites) * row_s))
+    most = min(_most_rows(cfg), max(LEAST_ROWS, fitting))
+    if num_suites:
+        plan.choose(
+            "rows of a suite for the Transformer",
+            f"{most:,}",
+            f"what {trainings} fine-tunings read in {SCORES_SHARE:.0%} of hours=, at least {LEAST_ROWS}",
+        )
+    return most
+
+
 def _add_labeller(
-    plan: Plan, cfg: LanguageConfig, suite: str, num_rows: int, fit: Mapping[str, Any], after: list[str]
+    plan: Plan,
+    cfg: LanguageConfig,
+    suite: str,
+    num_rows: int,
+    fit: Mapping[str, Any],
+    is_joined: bool,
+    after: list[str],
 ) -> None:
     """Add a model that labels texts, for `xling predict`; tables have the mean of all seeds, it has the first."""
     plan.labellers[suite] = f"{cfg.out}/models/{suite}"
@@ -356,7 +416,7 @@ def _add_labeller(
         "out": plan.labellers[suite],
     }
     settings |= {"data": str(cfg.data), "source": cfg.source, "train_rows": num_rows}
-    settings["fit"] = {**fit, "seed": cfg.seeds[0]}
+    settings |= {"fit": {**fit, "seed": cfg.seeds[0]}, "joined": is_joined}
     plan.steps[f"{suite}_model"] = {"stage": "finetune", "after": after, "config": settings}
 
 
