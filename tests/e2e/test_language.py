@@ -34,6 +34,11 @@ from xling.language.settings import LanguageConfig
 SUITES = {"sib200": "classify", "panx": "spans", "ntrex": "retrieval"}
 SMALL_FITS = [f"panx_{model}.fit.epochs=1" for model in ("static", "less_text", "less_labels")]
 
+SMALL_MODELS = [
+    f"{model}.model.{size}" for model in ("static", "static_less") for size in ("dim=32", "bits=12")
+]
+SMALL_MODELS += ["transformer_model.train.updates=2", "transformer_model.train.batch_tokens=512"]
+
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
@@ -292,16 +297,7 @@ def test_the_whole_command_on_ciphers(
 ) -> None:
     out = tmp_path / "out"
     words = ["language", "lang=German", f"data={data}", f"out={out}", "updates=12", "seeds=1", "hours=1"]
-    words += [
-        *SMALL_FITS,
-        "static.model.dim=32",
-        "static.model.bits=12",
-        "static_less.model.dim=32",
-        "static_less.model.bits=12",
-        f"body=hf:{body}",
-        "transformer_model.train.updates=2",
-        "transformer_model.train.batch_tokens=512",
-    ]
+    words += [*SMALL_FITS, *SMALL_MODELS, f"body=hf:{body}"]
     assert cli.main([*words, "--dry-run"]) == 0
     shown = capsys.readouterr().out
     assert "aligned with the source" in shown and "nothing was run" in shown and not (out / "models").exists()

@@ -335,6 +335,13 @@ def _add_transformer(
         f"those of recipes/{TRANSFORMER}, or what fits into {BODY_SHARE:.0%} of hours= at {EFFICIENCY:g} of this "
         f"core's {product_rate / 1e9:.0f} GFLOP/s",
     )
+    (vocabulary,) = (step["config"] for step in steps.values() if step["stage"] == "vocab")
+    plan.choose(
+        "pieces of its vocabulary",
+        f"at most {int(vocabulary['size']):,}",
+        f"those of the body, and what the aligned text yields; languages are drawn by size^{vocabulary['alpha']:g}",
+    )
+    plan.choose("weights of the Transformer", "the last", "the learning rate falls to 0 by the last update")
     plan.models[JOINED] = plan.models["transformer"]
     plan.choose(
         "labels by the Transformer",
