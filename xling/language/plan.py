@@ -339,7 +339,7 @@ def _add_transformer(
     plan.choose(
         "pieces of its vocabulary",
         f"at most {int(vocabulary['size']):,}",
-        f"those of the body, and what the aligned text yields; languages are drawn by size^{vocabulary['alpha']:g}",
+        f"those of the body, and what the aligned text yields; languages are drawn by size^{vocabulary['alpha']}",
     )
     plan.choose("weights of the Transformer", "the last", "the learning rate falls to 0 by the last update")
     plan.models[JOINED] = plan.models["transformer"]
