@@ -25,7 +25,7 @@ from xling.core.output import manifest, source_version
 from xling.eval.rows.suite import load, suites
 from xling.eval.scores import predictions
 from xling.eval.scores.predictions import Origin
-from xling.language import closing_report, plan, survey
+from xling.language import closing_report, plan, survey, text_steps, times
 from xling.language.body import shape_of
 from xling.language.holdings import Holdings, look
 from xling.language.plan import make_plan
@@ -93,7 +93,7 @@ def test_relatives_are_of_the_family_and_the_script_first() -> None:
     )
     cfg = LanguageConfig(lang="sw", data=Path())
     holdings.pairs["xh"] = Counter(bible=cfg.least - 1)
-    assert plan._relatives(cfg, holdings) == ["zu", "lg", "ru"]
+    assert text_steps.find_relatives(cfg, holdings) == ["zu", "lg", "ru"]
 
 
 def test_a_language_without_text_hears_what_to_bring(data: Path, tmp_path: Path) -> None:
@@ -105,9 +105,12 @@ def test_a_language_without_text_hears_what_to_bring(data: Path, tmp_path: Path)
 
 def test_size_alone_asks_wikipedia_and_the_crawl(tmp_path: Path) -> None:
     cfg = LanguageConfig(lang="wo", data=tmp_path, size="2GB")
-    steps = make_plan(cfg, Holdings(), {}, 1e11).steps
+    steps = make_plan(cfg, Holdings(remote=["wiki:", f"cc-index:{cfg.dump}"]), {}, 1e11).steps
     assert steps["text_wo"]["config"]["source"] == ["wiki:", f"cc-index:{cfg.dump}"]
-    assert "text_en" not in steps and "static" not in steps
+    assert steps["text_en"]["config"]["source"] == [f"cc-index:{cfg.dump}"] and "static" not in steps
+    assert [steps[f"text_{code}"]["config"]["size"] for code in ("wo", "en")] == ["1800000000B", "200000000B"]
+    text = make_plan(cfg, Holdings(remote=["wiki:"]), {}, 1e11).steps["text_wo"]
+    assert text["config"]["source"] == ["wiki:"] and "size" not in text["config"]
 
 
 def test_a_text_of_a_few_words_is_left_out_with_its_reason() -> None:
@@ -151,7 +154,7 @@ def test_the_transformer_s_updates_fit_its_share_of_the_hours() -> None:
     assert rows[1.0] == plan.LEAST_ROWS
     weights = 6 * (4 * 384 * 384 + 2 * 384 * 1536)
     row_s = (
-        6 * 40 * 3 * (3 + 2) * weights / (1e10 * plan.EFFICIENCY)
+        6 * 40 * 3 * (3 + 2) * weights / (1e10 * times.EFFICIENCY)
     )  # 3 epochs, 3 seeds, the body, a labeller
     assert rows[1000.0] == int(1000 * 3600 * plan.SCORES_SHARE / row_s) < plan.ROWS_OF_AN_HOUR * 1000
     assert 1.8 < sum(updates[2.0]) / sum(updates[1.0]) < 2.2
@@ -179,13 +182,13 @@ def facts_of(data: Path, **models: str) -> dict[str, Any]:
 
 def test_translations_are_sought_where_both_sides_have_text() -> None:
     text = {"sw": ["text:a.sw.txt"], "en": ["text:a.en.txt"]}
-    text_bytes = dict.fromkeys(text, plan.LEAST_TEXT_BYTES)
+    text_bytes = dict.fromkeys(text, text_steps.LEAST_TEXT_BYTES)
     holdings = Holdings(texts=text, text_bytes=text_bytes, pairs={"sw": {"own": 900}})  # type: ignore[dict-item]
     cfg = LanguageConfig(lang="sw", data=Path("data"))
     steps = make_plan(cfg, holdings, {}, 1e11).steps
     mined = steps["mined"]
-    assert mined["config"]["src"] == f"{steps['text_sw']['config']['out']}/sw.{plan.EXPORT}"
-    assert steps["text_en"]["config"]["export"] == plan.EXPORT and "mined" in steps["report"]["after"]
+    assert mined["config"]["src"] == f"{steps['text_sw']['config']['out']}/sw.{text_steps.EXPORT}"
+    assert steps["text_en"]["config"]["export"] == text_steps.EXPORT and "mined" in steps["report"]["after"]
     made = pipeline.Pipeline({name: pipeline.Step(**each) for name, each in steps.items()})
     for name in made.steps:
         made.settings(name)
