@@ -315,8 +315,8 @@ def test_the_whole_command_on_ciphers(
     assert "transformer" in report and (out / "export" / "transformer" / "config.json").is_file()
     assert f"xling predict {out}/models/sib200 FILE lang=de" in report
     assert "lang='de', pooling=\"joined\")" in report
-    for suite in ("ntrex", "sib200", "panx"):
-        assert (out / f"scores/transformer/{suite}/predictions/{suite}/joined").is_dir()
+    for suite, folder in (("ntrex", "joined"), ("sib200", "transformer"), ("panx", "transformer")):
+        assert (out / f"scores/{folder}/{suite}/predictions/{suite}/joined").is_dir()
     assert "sentences in which words of both languages alternate" in report
     text = tmp_path / "texts.txt"
     text.write_text("kyvu bozo guzo\n", encoding="utf-8")

@@ -47,8 +47,8 @@ TRANSFORMER_FIT: Mapping[str, Any] = {"lr": 5e-5, "epochs": 3, "batch_rows": 32}
 NEIGHBOURS_FIT: Mapping[str, Any] = {"text_features": "neighbours"}
 """For texts with one class, of which a language has some hundreds with a label."""
 JOINED = "joined"
-JOINED_KINDS = ("tag", "classify", "pair", "retrieval")
-"""Kinds of suites that the Transformer and the static encoder answer together."""
+JOINED_KINDS = ("tag", "classify", "pair")
+"""Kinds of suites for which the Transformer is fine-tuned together with the static encoder."""
 SEARCH: Mapping[str, Any] = {"centred": True, "distance": "csls", "match": 3}
 SCORED_KINDS = (*FIT, "retrieval")
 
@@ -273,19 +273,21 @@ def _add_transformer_scores(
         fit = NEIGHBOURS_FIT if kinds[suite] == "classify" else TRANSFORMER_FIT
         common = _evaluation(cfg, suite, kinds[suite], num_rows, "links" in after, fit)
         settings = {key: value for key, value in common.items() if key != "match"}
-        systems = ["pretrained", *([JOINED] if kinds[suite] in JOINED_KINDS else [])]
-        model = {"systems": systems, "checkpoints": [f"transformer={plan.models['transformer']}"]}
-        body: dict[str, Any] = {
-            "systems": ["pretrained"],
-            "checkpoints": [f"body={cfg.out}/transformer/body"],
+        taught, body = f"transformer={plan.models['transformer']}", f"body={cfg.out}/transformer/body"
+        is_tuned, is_joined = kinds[suite] in FIT, kinds[suite] in JOINED_KINDS
+        systems = ["pretrained", JOINED] if is_joined else ["pretrained"]
+        chosen: dict[str, dict[str, Any]] = {
+            "transformer": {"systems": systems, "checkpoints": [taught]},
+            "body": {"systems": ["pretrained"], "checkpoints": [body]},
         }
-        body |= {"seeds": list(cfg.seeds[:1])} if kinds[suite] in FIT else {}
-        for name, chosen in (("transformer", model), ("body", body)):
-            plan.steps[f"{suite}_{name}"] = _step(
-                settings | chosen, f"{cfg.out}/scores/{name}/{suite}", after
-            )
-        if kinds[suite] in FIT and suite in holdings.num_labels:
-            _add_labeller(plan, cfg, suite, num_rows, common["fit"], JOINED in systems, after)
+        if is_tuned:
+            chosen["body"]["seeds"] = list(cfg.seeds[:1])
+        else:  # the words of the static encoder are compared too
+            chosen[JOINED] = {"systems": [JOINED], "checkpoints": [taught], "match": SEARCH["match"]}
+        for name, each in chosen.items():
+            plan.steps[f"{suite}_{name}"] = _step(settings | each, f"{cfg.out}/scores/{name}/{suite}", after)
+        if is_tuned and suite in holdings.num_labels:
+            _add_labeller(plan, cfg, suite, num_rows, common["fit"], is_joined, after)
 
 
 def _most_rows_of_transformer(plan: Plan, cfg: LanguageConfig, num_suites: int, weight_s: float) -> int:
