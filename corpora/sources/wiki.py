@@ -25,7 +25,7 @@ from xling.corpora.sources.wikitemplates import Page
 from xling.corpora.sources.wikitext import NamespaceNames, clean
 from xling.text.document import UNPACKED, Document, Ledger
 from xling.text.files.compressed import DamagedBytes, read_chunks
-from xling.text.files.encodings import refuse_seven_bits
+from xling.text.files.encodings import refuse_other_letters
 
 _BEGIN, _END = b"<page>", b"</page>"
 _REDIRECT = re.compile(r"\s*#\w{2,20}\s*:?\s*\[\[[^\[\]]+\]\].{0,200}\s*", re.S)
@@ -146,6 +146,7 @@ class _DumpReader:
     def __init__(self) -> None:
         self.site = ""
         self.names = NamespaceNames()
+        self._has_end = False
 
     def pages(self, path: Path, ledger: Ledger) -> Iterator[ET.Element]:
         """Yield ``<page>`` elements; what stands outside any page, or is not XML, is lost and counted."""
@@ -155,7 +156,7 @@ class _DumpReader:
             for chunk in read_chunks(path, ledger):
                 ledger.count_bytes(UNPACKED, "in", len(chunk))
                 if is_head and not data:
-                    refuse_seven_bits(chunk, path)
+                    refuse_other_letters(chunk, path)
                 data += chunk
                 while (end := data.find(_END)) >= 0:
                     end += len(_END)
@@ -170,6 +171,8 @@ class _DumpReader:
                 if isinstance(chunk, DamagedBytes) or len(data) > _MAX_PAGE_BYTES:
                     data, is_head = self._skip_long_page(data, is_head, ledger), False
             self._skip_long_page(data, is_head, ledger)
+            if not self._has_end:
+                ledger.count_event("truncated dump")
         except GeneratorExit:  # max_docs
             ledger.count_bytes(UNPACKED, "not wanted", len(data))
             raise
@@ -192,6 +195,7 @@ class _DumpReader:
                     self._read_siteinfo(ET.fromstring(data[first:end]))
             ledger.count_bytes(UNPACKED, "framing", end)
             data = data[end:]
+        self._has_end = self._has_end or b"</mediawiki>" in data
         if data.strip() in (b"", b"</mediawiki>"):
             ledger.count_bytes(UNPACKED, "framing", len(data))
         else:

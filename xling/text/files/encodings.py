@@ -156,6 +156,7 @@ _KINDS = {
 _TAR_MAGIC, _TAR_PLACE = b"ustar", 257
 _SAMPLE_BYTES = 1 << 16
 _MIN_BAD_BYTES = 20
+_MIN_BAD_LETTERS = 4
 _BAD_BYTES_PER = 1_000_000
 _MIN_SCORE, _MARGIN, _SCRIPT_MARGIN = 0.8, 0.004, 0.15
 _MIN_NUL_SHARE = 0.005
@@ -291,6 +292,23 @@ def refuse_seven_bits(head: bytes, path: Path) -> None:
     declared = _DECLARED.match(head[:_SAMPLE_BYTES].lstrip())
     says_other = declared and declared[1].lower() not in (b"utf-8", b"utf8", b"us-ascii", b"utf-7")
     if not says_other and (encoding := seven_bits(head[:_SAMPLE_BYTES])):
+        raise refusal(path, encoding)
+
+
+def refuse_other_letters(head: bytes, path: Path) -> None:
+    """Refuse a file of XML or JSON that says UTF-8 while most of its letters are those of another encoding.
+
+    Raises:
+        UserError: it does, or `refuse_seven_bits` refuses it.
+    """
+    refuse_seven_bits(head, path)
+    declared = _DECLARED.match(head[:_SAMPLE_BYTES].lstrip(b"\xef\xbb\xbf \r\n\t"))
+    if (declared and declared[1].lower() not in (b"utf-8", b"utf8")) or b"\0" in head[:4]:
+        return
+    text = head.decode("utf-8", "replace")
+    num_bad = text.count("\ufffd")
+    num_good = sum(char > "\x7f" for char in text) - num_bad
+    if num_bad >= _MIN_BAD_LETTERS and num_bad > num_good and (encoding := guess_encoding(head)):
         raise refusal(path, encoding)
 
 
