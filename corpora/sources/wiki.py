@@ -25,7 +25,7 @@ from xling.corpora.sources.wikitemplates import Page
 from xling.corpora.sources.wikitext import NamespaceNames, clean
 from xling.text.document import UNPACKED, Document, Ledger
 from xling.text.files.compressed import DamagedBytes, read_chunks
-from xling.text.files.encodings import refuse_other_letters
+from xling.text.files.encodings import refuse_seven_bits
 
 _BEGIN, _END = b"<page>", b"</page>"
 _REDIRECT = re.compile(r"\s*#\w{2,20}\s*:?\s*\[\[[^\[\]]+\]\].{0,200}\s*", re.S)
@@ -156,7 +156,7 @@ class _DumpReader:
             for chunk in read_chunks(path, ledger):
                 ledger.count_bytes(UNPACKED, "in", len(chunk))
                 if is_head and not data:
-                    refuse_other_letters(chunk, path)
+                    refuse_seven_bits(chunk, path)
                 data += chunk
                 while (end := data.find(_END)) >= 0:
                     end += len(_END)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+from xling.core.settings import unused
+from xling.core.settings.unused import Condition
 from xling.core.settings.values import COUNT, COUNT_OR_NONE, PART, SEQUENCE, OneOf, Range, ranged
 from xling.data.masking import check_shares
 from xling.text.files import shards
@@ -46,6 +48,7 @@ class TaskConfig:
         decoder: it needs a model with a decoder.
         shardable: its loss only uses the weights in one forward pass.
         has_weights: it keeps weights of its own in the model.
+        conditions: settings that need another one to have an effect.
         data: binarised directory.
         langs: languages separated by commas; empty for all that the data has.
         alpha: exponent of the sampling of languages, or pairs, by their tokens.
@@ -58,6 +61,7 @@ class TaskConfig:
     decoder: ClassVar[bool] = False
     shardable: ClassVar[bool] = True
     has_weights: ClassVar[bool] = False
+    conditions: ClassVar[tuple[Condition, ...]] = ()
 
     data: str = ""
     langs: str = ""
@@ -66,6 +70,13 @@ class TaskConfig:
     read_chunk: int = ranged(0, COUNT_OR_NONE)
     read_buffer: int = ranged(16, COUNT)
     seed: int = 1
+
+    def check_effects(self, name: str) -> None:
+        """Reject a setting of the objective ``name`` that changes nothing beside the others (UserError)."""
+        chunks = Condition("read_buffer", lambda c: c.read_chunk, "read_chunk above 0")
+        for condition in (chunks, *self.conditions):
+            if not condition.holds(self):
+                unused.refuse(self, condition.names, condition.needs, f"with objectives.{name}")
 
     def check_data(self, langs: list[str]) -> None:
         """Check the settings against each other and against the data.

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from xling.core import languages
 from xling.core.commands.inputs import STATIC_FILE
 from xling.core.errors import UserError
+from xling.core.settings.unused import Condition
 from xling.core.settings.values import NOT_NEGATIVE, POSITIVE, SHARE, OneOf, ranged
 from xling.models.files import model_folder
 from xling.objectives.base_settings import MaskConfig, PairConfig, declare
@@ -43,6 +44,10 @@ class DistillConfig(MaskConfig):
     temperature: float = ranged(2.0, POSITIVE)
     relation_heads: int = 0
     teacher_layer: int = 0
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        Condition("temperature", lambda c: c.soft, "soft above 0"),
+        Condition("relation_heads teacher_layer", lambda c: c.relations, "relations above 0"),
+    )
 
     def check_model(self, langs: list[str], shape: Any) -> None:
         """Check the teacher, and that the weights and the layers fit both models."""

@@ -80,7 +80,8 @@ def _check_phase(cfg: PretrainConfig) -> tuple[list[str], bool]:
         declared.unscheduled(*next(iter(cfg.objectives.items())))
     else:
         declared.of_mix(cfg.objectives, data)
-    for settings in objectives.values():
+    for name, settings in objectives.items():
+        settings.check_effects(name)
         settings.check_data(langs)
         settings.check_model(langs, cfg.model)
     for name, folder in parts.frozen_encoders(cfg.model).items():

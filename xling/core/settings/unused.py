@@ -69,6 +69,7 @@ _TRAINING = (
         lambda c: c.model.positions == "rope" and c.model.attention != "global",
         "model.positions=rope and model.attention=local:W/global:K",
     ),
+    Condition("model.head_biases", lambda c: not c.model.plain_head, "model.plain_head=false"),
     Condition("train.snapshot_state", lambda c: c.train.snapshots, "train.snapshots="),
 )
 _ENCODER = Condition("layer pooling", lambda c: c.checkpoint, "checkpoint=")
@@ -167,6 +168,12 @@ CONDITIONS: dict[str, tuple[Condition, ...]] = {
         _CROSS,
         *_search(lambda c: c.test, "test.SRC-TGT="),
         Condition("denoise_settings", lambda c: c.denoise != "none", "denoise=dae or mass"),
+        Condition("collapse.after", lambda c: c.collapse.patience, "collapse.patience above 0"),
+        Condition(
+            "collapse.copied collapse.in_language collapse.shortest collapse.longest collapse.distinct",
+            lambda c: c.collapse.patience and c.collapse.after < c.train.updates,
+            "collapse.patience above 0 and collapse.after below train.updates",
+        ),
     ),
     "translate": (_VIA, Condition("block", lambda c: c.join, "join=true"), *_search()),
     "back-translate": (_VIA, *_search()),
