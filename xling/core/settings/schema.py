@@ -79,7 +79,7 @@ def groups(cls: Any, prefix: str = "", made: Any = None) -> Iterator[tuple[str, 
             yield from groups(kind, f"{prefix}{item.name}.", getattr(made, item.name, part))
 
 
-def _own(cls: Any, prefix: str, made: Any) -> Iterator[Key]:
+def _own(cls: Any, prefix: str, made: Any = None) -> Iterator[Key]:
     """Yield the settings of a dataclass without those of its parts."""
     hints, meanings = get_type_hints(cls), sentences(cls)
     for item in dataclasses.fields(cls):
