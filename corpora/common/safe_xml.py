@@ -11,7 +11,7 @@ from xml.parsers import expat
 
 from xling.core.errors import UserError
 from xling.text.files.compressed import MAX_CELL_BYTES
-from xling.text.files.encodings import refuse_other_letters
+from xling.text.files.encodings import refuse_seven_bits
 
 _CHUNK_BYTES = 1 << 18
 
@@ -116,5 +116,5 @@ def open_xml(path: Path) -> IO[bytes]:
     """
     open_file = gzip.open if path.suffix == ".gz" else open
     with contextlib.suppress(EOFError, gzip.BadGzipFile, zlib.error), open_file(path, "rb") as head:
-        refuse_other_letters(head.read(_CHUNK_BYTES), path)  # damage is told where it is read
+        refuse_seven_bits(head.read(_CHUNK_BYTES), path, letters=True)  # damage is told where it is read
     return cast(IO[bytes], open_file(path, "rb"))

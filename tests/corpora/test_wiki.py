@@ -270,7 +270,7 @@ def test_a_quotation_is_a_paragraph(name: str) -> None:
         ("ja", "{{KEN}}に住む。", "ケニアに住む。"),
         ("ja", "{{COD}}と{{COG}}は隣国。", "コンゴ民主共和国とコンゴ共和国は隣国。"),
         ("de", "Er kam aus {{HKG}} über {{MAC}} nach {{COD}}.", "Er kam aus Hongkong über Macau nach Kongo-Kinshasa."),
-        ("sw", "Alizaliwa {{PLE}}, akaishi {{CGO}} na {{MYA}}.", "Alizaliwa Palestina, akaishi Kongo-Brazzaville na Myanmar."),
+        ("sw", "Aliishi {{PLE}}, {{CGO}} na {{MYA}} pia.", "Aliishi Palestina, Kongo-Brazzaville na Myanmar pia."),
         ("sq", "Ai jeton në {{flag|KOS}} sot.", "Ai jeton në Kosovë sot."),
     ],
 )  # fmt: skip

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from xling.core.settings import unused
 from xling.core.settings.unused import Condition
 from xling.core.settings.values import COUNT, COUNT_OR_NONE, PART, SEQUENCE, OneOf, Range, ranged
 from xling.data.masking import check_shares
@@ -21,6 +20,8 @@ from xling.text.files import shards
 
 SETTINGS: dict[str, type[TaskConfig]] = {}
 """Settings by the name of the objective."""
+CHUNKS = Condition("read_buffer", lambda c: c.read_chunk, "read_chunk above 0")
+"""Of every objective, beside its own conditions."""
 T = TypeVar("T", bound="TaskConfig")
 
 
@@ -70,13 +71,6 @@ class TaskConfig:
     read_chunk: int = ranged(0, COUNT_OR_NONE)
     read_buffer: int = ranged(16, COUNT)
     seed: int = 1
-
-    def check_effects(self, name: str) -> None:
-        """Reject a setting of the objective ``name`` that changes nothing beside the others (UserError)."""
-        chunks = Condition("read_buffer", lambda c: c.read_chunk, "read_chunk above 0")
-        for condition in (chunks, *self.conditions):
-            if not condition.holds(self):
-                unused.refuse(self, condition.names, condition.needs, f"with objectives.{name}")
 
     def check_data(self, langs: list[str]) -> None:
         """Check the settings against each other and against the data.

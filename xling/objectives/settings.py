@@ -185,6 +185,7 @@ class MbartConfig(TextConfig):
 
     conditions: ClassVar[tuple[Condition, ...]] = (
         Condition("span_mean", lambda c: c.infill, "infill above 0"),
+        Condition("mask delete rotate", lambda c: c.style != "fairseq", "style=xling"),
     )
 
     join: bool = True
@@ -195,13 +196,6 @@ class MbartConfig(TextConfig):
     mask: float = ranged(0.0, PART)
     delete: float = ranged(0.0, PART)
     rotate: float = ranged(0.0, PART)
-
-    def check_data(self, langs: list[str]) -> None:
-        """Check that fairseq's noise can do it."""
-        super().check_data(langs)
-        for name in ("mask", "delete", "rotate") if self.style == "fairseq" else ():
-            if getattr(self, name):
-                raise UserError(f"objectives.mbart.{name} with style=fairseq", "style=xling")
 
     def check_model(self, langs: list[str], shape: Any) -> None:
         """Check the place of the language token."""

@@ -116,6 +116,7 @@ class TeachConfig(PairConfig):
     sentence: float = ranged(1.0, NOT_NEGATIVE)
     words: float = ranged(1.0, NOT_NEGATIVE)
     sides: str = ranged("both", OneOf(("both", "target")))
+    conditions: ClassVar[tuple[Condition, ...]] = (Condition("least", lambda c: c.links, "links=ENCODER"),)
 
     def check_model(self, langs: list[str], shape: Any) -> None:
         """Check the teacher, the pairs that it can read, and that the losses and their settings have an effect."""
@@ -137,12 +138,6 @@ class TeachConfig(PairConfig):
         if not self.sentence + self.words > 0:
             raise UserError(
                 f"objectives.teach: sentence={self.sentence} words={self.words}", "one of the two above 0"
-            )
-        if not self.links and self.least != LEAST_SIMILARITY:
-            raise UserError(
-                f"objectives.teach.least={self.least} without links=",
-                "links=ENCODER, which links words",
-                "leave it out",
             )
         if self.links and not (Path(self.links) / STATIC_FILE).is_file():
             raise UserError(f"objectives.teach.links={self.links}", "an output of xling pretrain static")

@@ -12,12 +12,11 @@ from xling.corpora.parallel.sources import PAIR_SOURCES, drop_row
 from xling.corpora.parallel.sources.units import Texts, TwoFiles, read_small
 from xling.text.document import Ledger, replace_surrogates
 from xling.text.files.compressed import MAX_CELL_BYTES
-from xling.text.files.encodings import refuse_other_letters
+from xling.text.files.encodings import refuse_seven_bits
 
 MAX_BYTES = 1 << 26
 MAX_KEY_CHARS = 1 << 28
 """Of all keys in front of which another key stands."""
-_STEP = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[][{},]', re.DOTALL)
 _LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
 _CHROME = frozenset({"message", "description", "placeholders"})
 
@@ -34,13 +33,18 @@ class I18n(TwoFiles):
 
         The code of a language above all keys, as of Rails, does not belong to them.
 
-        Of a damaged file it returns what stands whole before the damage: behind it, nobody can tell which object a
-        key belongs to. What stands behind is one malformed row.
+        A damaged file is refused: behind damage nobody can tell which object a key belongs to.
 
         Raises:
             UserError: the file is too large, no JSON object in UTF-8 or UTF-16, or holds no text.
         """
-        values = _values(path, ledger)
+        refuse_seven_bits(data := read_small(path, MAX_BYTES), path, letters=True)
+        try:
+            values = json.loads(_LAST_COMMA.sub(r"\1", data.decode(json.detect_encoding(data))))
+        except (ValueError, RecursionError) as error:
+            raise UserError(
+                f"{path} is not JSON: {error}", "a JSON object in UTF-8", "repair the file"
+            ) from None
         if not isinstance(values, dict):
             raise UserError(f"{path} holds no JSON object", '{"key": "text", ...}', "check the file")
         texts: Texts = {}
@@ -73,40 +77,6 @@ class I18n(TwoFiles):
         if not texts:
             raise UserError(f"{path} holds no text", '{"key": "text", ...}', "check the file")
         return texts
-
-
-def _values(path: Path, ledger: Ledger) -> Any:
-    """Return what a file of JSON holds, or holds before it is damaged (UserError)."""
-    reason: Exception
-    try:
-        refuse_other_letters(data := read_small(path, MAX_BYTES), path)
-        text = _LAST_COMMA.sub(r"\1", data.decode(json.detect_encoding(data)))
-        try:
-            return json.loads(text)
-        except json.JSONDecodeError as error:
-            values, num_chars = _before(text, error.pos)
-            reason = error
-            if isinstance(values, dict) and values:
-                drop_row(ledger, "malformed", f"{path}: {error}", text[num_chars:][:1000])
-                return values
-    except (ValueError, RecursionError) as error:
-        reason = error
-    raise UserError(f"{path} is not JSON: {reason}", "a JSON object in UTF-8", "repair the file")
-
-
-def _before(text: str, end: int) -> tuple[Any, int]:
-    """Return what stands whole in JSON before a place up to which it is valid, and how many characters that are."""
-    closers, place, closing = list[str](), 0, ""
-    for step in _STEP.finditer(text, 0, end):
-        sign = step[0]
-        if sign in "{[":
-            closers.append("}" if sign == "{" else "]")
-        elif sign in "}]":
-            closers.pop()
-        if len(sign) == 1 and sign != '"':
-            place = step.start() if sign == "," else step.end()
-            closing = "".join(reversed(closers))
-    return json.loads(text[:place] + closing), place
 
 
 def _below_language(values: dict[str, Any]) -> dict[str, Any]:

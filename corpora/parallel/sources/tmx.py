@@ -23,7 +23,7 @@ from xling.corpora.parallel.sources.inline import joined, mark_of_code
 from xling.corpora.parallel.sources.variants import check_languages, text_in_language
 from xling.text.document import Ledger
 from xling.text.files.compressed import CHUNK_BYTES, MAX_CELL_BYTES, DamagedBytes, read_chunks
-from xling.text.files.encodings import refuse_other_letters
+from xling.text.files.encodings import refuse_seven_bits
 
 # Inline elements whose content is formatting code of the editor, not text (TMX 1.4b, section 2.2).
 _CODE_TAGS = frozenset({"bpt", "ept", "it", "ph", "sub", "ut", "x"})
@@ -291,5 +291,5 @@ def _encoding_of(head: bytes, name: str) -> tuple[str, int]:
     if info is None or info.name == "utf-7" or not info._is_text_encoding:
         raise UserError(f"{name}: unknown encoding {encoding}", "XML in UTF-8 or UTF-16", "convert the file")
     if info.name == "utf-8":
-        refuse_other_letters(head, Path(name))
+        refuse_seven_bits(head, Path(name), letters=True)
     return info.name, 0

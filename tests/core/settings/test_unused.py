@@ -17,6 +17,7 @@ from xling.core.commands.runner import STAGES, load, run_local
 from xling.core.errors import UserError
 from xling.core.settings import config, schema, unused
 from xling.objectives import declared
+from xling.objectives.base_settings import CHUNKS
 
 ROOT = Path(__file__).parents[3]
 # Settings under which all conditions of a command fail, where its defaults hold some of them.
@@ -141,8 +142,9 @@ def test_a_setting_of_an_objective_without_effect_is_refused(
 ) -> None:
     settings = config.from_dict(declared.find(objective), words)
     with pytest.raises(UserError, match=f"changes nothing with objectives.{objective}: it needs {needs}"):
-        settings.check_effects(objective)
-    config.from_dict(declared.find(objective), {}).check_effects(objective)
+        unused.check_conditions((CHUNKS, *settings.conditions), settings, f"with objectives.{objective}")
+    plain = config.from_dict(declared.find(objective), {})
+    unused.check_conditions((CHUNKS, *plain.conditions), plain)
 
 
 def test_what_is_given_and_used_passes() -> None:

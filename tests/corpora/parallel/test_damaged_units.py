@@ -123,30 +123,22 @@ _JSON = (
 )
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "num_kept", "num_malformed"),
-    [
-        ('Good bye"}', "Good", 5, 1),
-        ('"One", "Two"', '"One", "Tw', 2, 1),
-        ("Hello", 'He, "she", llo', 3, 1),
-        ("The end", "The\n{[end", 4, 1),
-        ('"Good bye"}', '"Good bye"}{"more": "x"}', 6, 1),
-        ('"Two"]}', '"Two",],}', 6, 0),
-        ("Open, please", "Open, ]please,}", 6, 0),
-    ],
-)
-def test_texts_before_damage_of_json_are_kept(
-    tmp_path: Path, old: str, new: str, num_kept: int, num_malformed: int
-) -> None:
-    """What stands behind damage may belong to any object; commas at the end of one are no damage."""
-    assert _JSON.count(old) == 1
-    (tmp_path / "en.json").write_text(_JSON, encoding="utf-8")
-    (tmp_path / "ru.json").write_text(_JSON.replace(old, new), encoding="utf-8")
+@pytest.mark.parametrize("new", ['"Two",],}', '"Two"\n, ]}', '"Two"],}'])
+def test_commas_at_the_end_of_json_are_no_damage(tmp_path: Path, new: str) -> None:
+    (tmp_path / "en.json").write_text(_JSON.replace("Open, please", "Open, ]please,}"), encoding="utf-8")
+    (tmp_path / "ru.json").write_text(_JSON.replace('"Two"]}', new), encoding="utf-8")
     rows, ledger = _read(Path(f"{tmp_path}/en.json+{tmp_path}/ru.json"), "i18n")
-    texts = ["Open, please", "One", "Two", "Hello", "The end", "Good bye"]
-    assert [src for src, _ in rows] == texts[:num_kept]
-    assert [tgt for _, tgt in rows] == [text.replace(old, new) for text in texts[:num_kept]]
-    assert ledger.dropped["read", "malformed"] == num_malformed
+    assert [tgt for _, tgt in rows] == ["Open, please", "One", "Two", "Hello", "The end", "Good bye"]
+    assert rows[0][0] == "Open, ]please,}" and not ledger.dropped
+
+
+@pytest.mark.parametrize("end", [30, 60, -1])
+def test_damaged_json_is_refused_with_its_place(tmp_path: Path, end: int) -> None:
+    """Behind damage a key may belong to any object, and so to the text of another one."""
+    (tmp_path / "en.json").write_text(_JSON, encoding="utf-8")
+    (tmp_path / "ru.json").write_text(_JSON[:end], encoding="utf-8")
+    with pytest.raises(UserError, match=r"ru.json is not JSON: .* line \d column \d+"):
+        _read(Path(f"{tmp_path}/en.json+{tmp_path}/ru.json"), "i18n")
 
 
 @pytest.mark.parametrize("kind", ["xliff", "tbx", "flextext", "android", "verses", "i18n"])

@@ -100,18 +100,3 @@ def test_no_character_is_lost(line: str) -> None:
         return "".join(text.split())
 
     assert letters("".join(split_sentences(line))) == letters(line)
-
-
-@pytest.mark.parametrize("lang", ["en", "ru"])
-def test_a_long_text_without_capitals_is_cut_before_small_letters(lang: str) -> None:
-    """Some corpora are put into small letters as a whole; one short fragment without capitals is no such text."""
-    sentences = {
-        "en": ["the rain came in the night.", "approx. forty people saw it!"],
-        "ru": ["дождь пошёл ночью.", "его видели все!"],
-    }[lang]
-    line = " ".join(sentences * 8)
-    abbreviations = find_abbreviations(["It was approx. five o'clock, said all.", line])
-    assert abbreviations == {"approx"}
-    assert split_sentences(line, abbreviations) == sentences * 8
-    assert len(split_sentences(line.capitalize(), abbreviations)) == 1
-    assert len(split_sentences(" ".join(sentences))) == 1

@@ -14,7 +14,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args, get_origin, get_type_hints
 
-from xling.core.settings.config import to_dict
+from xling.core.settings.config import default_of, to_dict
 from xling.core.settings.values import RANGE, OneOf, Range
 
 _ITEM = re.compile(r"([\w, ]+?)(?: \([^)]*\))?:\s+(.*)", re.S)
@@ -75,8 +75,7 @@ def groups(cls: Any, prefix: str = "", made: Any = None) -> Iterator[tuple[str, 
     yield prefix.rstrip("."), about, list(_own(cls, prefix, made))
     for item in dataclasses.fields(cls):
         if dataclasses.is_dataclass(kind := plain_type(hints[item.name])) and item.init:
-            part = item.default_factory() if callable(item.default_factory) else item.default
-            yield from groups(kind, f"{prefix}{item.name}.", getattr(made, item.name, part))
+            yield from groups(kind, f"{prefix}{item.name}.", getattr(made, item.name, default_of(item)))
 
 
 def _own(cls: Any, prefix: str, made: Any = None) -> Iterator[Key]:
@@ -88,8 +87,7 @@ def _own(cls: Any, prefix: str, made: Any = None) -> Iterator[Key]:
             continue
         if dataclasses.is_dataclass(kind):
             continue
-        default = item.default_factory() if callable(item.default_factory) else item.default
-        default = to_dict(getattr(made, item.name, default))
+        default = to_dict(getattr(made, item.name, default_of(item)))
         required = item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
         yield Key(
             name,

@@ -283,32 +283,25 @@ def refuse_other_files(head: bytes, path: Path) -> None:
         raise refusal(path, encoding)
 
 
-def refuse_seven_bits(head: bytes, path: Path) -> None:
-    """Refuse a file of XML or messages that says UTF-8 and begins in an encoding of 7 bits, such as UTF-7.
+def refuse_seven_bits(head: bytes, path: Path, letters: bool = False) -> None:
+    """Refuse a file of XML, JSON or messages that says UTF-8 and begins in an encoding of 7 bits, such as UTF-7.
+
+    Args:
+        letters: also refuse one in which most letters beyond ASCII are those of another encoding of 8 bits.
 
     Raises:
         UserError: it does.
     """
-    declared = _DECLARED.match(head[:_SAMPLE_BYTES].lstrip())
-    says_other = declared and declared[1].lower() not in (b"utf-8", b"utf8", b"us-ascii", b"utf-7")
-    if not says_other and (encoding := seven_bits(head[:_SAMPLE_BYTES])):
-        raise refusal(path, encoding)
-
-
-def refuse_other_letters(head: bytes, path: Path) -> None:
-    """Refuse a file of XML or JSON that says UTF-8 while most of its letters are those of another encoding.
-
-    Raises:
-        UserError: it does, or `refuse_seven_bits` refuses it.
-    """
-    refuse_seven_bits(head, path)
     declared = _DECLARED.match(head[:_SAMPLE_BYTES].lstrip(b"\xef\xbb\xbf \r\n\t"))
-    if (declared and declared[1].lower() not in (b"utf-8", b"utf8")) or b"\0" in head[:4]:
+    if declared and declared[1].lower() not in (b"utf-8", b"utf8", b"us-ascii", b"utf-7"):
         return
-    text = head.decode("utf-8", "replace")
-    num_bad = text.count("\ufffd")
-    num_good = sum(char > "\x7f" for char in text) - num_bad
-    if num_bad >= _MIN_BAD_LETTERS and num_bad > num_good and (encoding := guess_encoding(head)):
+    encoding = seven_bits(head[:_SAMPLE_BYTES])
+    if letters and not encoding and b"\0" not in head[:4]:
+        text = head.decode("utf-8", "replace")
+        num_bad = text.count("\ufffd")
+        num_good = sum(char > "\x7f" for char in text) - num_bad
+        encoding = guess_encoding(head) if num_bad >= _MIN_BAD_LETTERS and num_bad > num_good else ""
+    if encoding:
         raise refusal(path, encoding)
 
 

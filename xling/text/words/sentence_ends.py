@@ -61,8 +61,6 @@ _THAI = re.compile(
     r"(?=[\u0e01-\u0e5b\u0e81-\u0eff])(?!ๆ|ฯ|และ|หรือ|ที่|ซึ่ง|เช่น|ແລະ|ຫຼື|ທີ່|ເຊິ່ງ)"
 )
 _MIN_THAI_CHARS, _MAX_THAI_CHARS = 25, 200
-_MIN_LOWER_CHARS = 200
-"""Of a line without capitals, from which on small letters begin sentences in it."""
 
 
 def split_sentences(line: str, abbreviations: frozenset[str] = frozenset()) -> list[str]:
@@ -72,9 +70,9 @@ def split_sentences(line: str, abbreviations: frozenset[str] = frozenset()) -> l
         line: a paragraph in any script.
         abbreviations: words in lower case behind which a full stop ends nothing.
     """
-    parts, start, is_lower = list[str](), 0, _is_lower(line)
+    parts, start = list[str](), 0
     for match in _END.finditer(line):
-        if match.end() < len(line) and _ends_sentence(line, match, abbreviations, is_lower):
+        if match.end() < len(line) and _ends_sentence(line, match, abbreviations):
             parts += _split_at_spaces(line[start : match.end()])
             start = match.end()
     parts += _split_at_spaces(line[start:])
@@ -86,7 +84,7 @@ def find_abbreviations(lines: Iterable[str]) -> frozenset[str]:
     lower_case_next: Counter[str] = Counter()
     other: Counter[str] = Counter()
     for line in lines:
-        for match in () if _is_lower(line) else _FULL_STOP.finditer(line):
+        for match in _FULL_STOP.finditer(line):
             if word := _word_before(line, match.start()):
                 (lower_case_next if is_small(line[match.end()]) else other)[word.lower()] += 1
     return frozenset(word for word, count in lower_case_next.items() if count >= other[word])
@@ -97,25 +95,17 @@ def is_small(char: str) -> bool:
     return char.islower() and char.title() != char and not "\u2c80" <= char <= "\u2cff"
 
 
-def _is_lower(line: str) -> bool:
-    """Whether somebody has put all of a long line into small letters."""
-    return len(line) >= _MIN_LOWER_CHARS and line.islower()
-
-
-def _ends_sentence(
-    line: str, match: re.Match[str], abbreviations: frozenset[str], is_lower: bool = False
-) -> bool:
+def _ends_sentence(line: str, match: re.Match[str], abbreviations: frozenset[str]) -> bool:
     """Whether a mark ends a sentence.
 
-    Before a small letter no borrowed mark does, unless all letters are small (``is_lower``), and a full stop neither
-    after an initial, a number or an abbreviation.
+    Before a small letter no borrowed mark does, and a full stop neither after an initial, a number or an abbreviation.
     """
     mark = match["mark"]
     if mark[0] == "།" and len(mark) == 1:
         return not _TIBETAN_COMMA.search(line[max(0, match.start() - 8) : match.start()])
     if not set(mark) <= {*BORROWED_ENDS, ":", ";", "|", " "} or "|" in mark:
         return True
-    if is_small(line[match.end()]) and not is_lower:
+    if is_small(line[match.end()]):
         return False
     if mark == ":":  # Armenian
         return not line[match.end()].isdigit()
