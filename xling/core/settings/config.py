@@ -361,9 +361,9 @@ def _build(cls: type, data: Any, key: str, where: str) -> Any:
         if name not in names:
             error = unknown("setting", f"{key}.{name}".lstrip("."), [f"{key}.{n}".lstrip(".") for n in names])
             raise UserError(f"{where}: {error.given}", error.valid, error.fix)
-    made = {f.name: default_of(f) for f in dataclasses.fields(cls)}
+    part_defaults = {f.name: default_of(f) for f in dataclasses.fields(cls)}
     values = {
-        n: _convert(hints[n], _over_defaults(made[n], v), f"{key}.{n}".lstrip("."), where)
+        n: _convert(hints[n], _over_defaults(part_defaults[n], v), f"{key}.{n}".lstrip("."), where)
         for n, v in data.items()
     }
     required = [

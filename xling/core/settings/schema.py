@@ -61,24 +61,24 @@ def keys(cls: Any) -> Iterator[Key]:
         yield from part_keys
 
 
-def groups(cls: Any, prefix: str = "", made: Any = None) -> Iterator[tuple[str, str, list[Key]]]:
+def groups(cls: Any, prefix: str = "", instance: Any = None) -> Iterator[tuple[str, str, list[Key]]]:
     """Yield the settings of a configuration dataclass and then of each of its parts.
 
     Args:
-        made: as it stands by default in the configuration that it is a part of, where that says so.
+        instance: as it stands by default in the configuration that it is a part of, where that says so.
 
     Yields:
         Dotted name of the part, its description, and its settings.
     """
     hints = get_type_hints(cls)
     about = inspect.cleandoc(cls.__doc__ or "").partition("\n")[0]
-    yield prefix.rstrip("."), about, list(_own(cls, prefix, made))
+    yield prefix.rstrip("."), about, list(_own(cls, prefix, instance))
     for item in dataclasses.fields(cls):
         if dataclasses.is_dataclass(kind := plain_type(hints[item.name])) and item.init:
-            yield from groups(kind, f"{prefix}{item.name}.", getattr(made, item.name, default_of(item)))
+            yield from groups(kind, f"{prefix}{item.name}.", getattr(instance, item.name, default_of(item)))
 
 
-def _own(cls: Any, prefix: str, made: Any = None) -> Iterator[Key]:
+def _own(cls: Any, prefix: str, instance: Any = None) -> Iterator[Key]:
     """Yield the settings of a dataclass without those of its parts."""
     hints, meanings = get_type_hints(cls), sentences(cls)
     for item in dataclasses.fields(cls):
@@ -87,7 +87,7 @@ def _own(cls: Any, prefix: str, made: Any = None) -> Iterator[Key]:
             continue
         if dataclasses.is_dataclass(kind):
             continue
-        default = to_dict(getattr(made, item.name, default_of(item)))
+        default = to_dict(getattr(instance, item.name, default_of(item)))
         required = item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
         yield Key(
             name,
