@@ -202,6 +202,15 @@ def test_no_recipe_has_a_setting_without_effect() -> None:
     num = 0
     for _, stage, cfg in _steps():
         unused.check(stage, cfg)
+        for objectives in [
+            *([cfg.objectives] if stage == "pretrain" else []),
+            *(phase.objectives for phase in getattr(cfg, "phases", {}).values()),
+            *([{"umt": cfg.back, cfg.denoise: cfg.denoise_settings}] if stage == "umt" else []),
+        ]:
+            for name, given_words in objectives.items():
+                words = {key: each for key, each in given_words.items() if key not in declared.MIX_SETTINGS}
+                settings = config.from_dict(declared.find(name), words)
+                unused.check_conditions((CHUNKS, *settings.conditions), settings, f"with {name}")
         if stage == "eval" and cfg.suites:  # else the reader's own files
             of_evaluation.check(cfg, [suites()[name] for name in expand(cfg.suites)])
         elif stage in ("finetune", "label"):
