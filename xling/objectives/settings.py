@@ -412,7 +412,7 @@ class XlcoConfig(MaskConfig, PairConfig):
 
     has_weights: ClassVar[bool] = True
     conditions: ClassVar[tuple[Condition, ...]] = (
-        Condition("normalise queue_size fill momentum", lambda c: c.negatives == "queue", "negatives=queue"),
+        Condition("normalise fill", lambda c: c.negatives == "queue", "negatives=queue"),
         Condition("margin", lambda c: c.negatives == "batch", "negatives=batch"),
     )
 
