@@ -501,7 +501,9 @@ def test_installed_packages_fit_together() -> None:
     assert re.fullmatch(r"fairseq-fixed \S+ requires torchaudio, which is not installed\.\n", done.stdout)
 
 
-@pytest.mark.parametrize("text", ["a\nb.txt is missing", "a loop.\nThe last was:\nFound", "x\r\ny", "a\u2028b"])
+@pytest.mark.parametrize(
+    "text", ["a\nb.txt is missing", "a loop.\nThe last was:\nFound", "x\r\ny", "a\u2028b"]
+)
 def test_a_mistake_is_one_line_whatever_names_and_libraries_say(
     text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -166,7 +166,8 @@ class _Closable:
         except Exception as error:
             self.is_read = False
             if isinstance(error, UserError):  # a process of the loader puts its traceback in front
-                raise UserError(str(error).rpartition("UserError: ")[2].strip()) from None
+                given, _, fix = str(error).rpartition("UserError: ")[2].strip().partition("; fix: ")
+                raise UserError(given, fix=fix) from None
             raise
         self.is_read = False
 
