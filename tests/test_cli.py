@@ -19,7 +19,6 @@ import pytest
 
 from xling import cli
 from xling.core.commands.runner import STAGES, load
-from xling.core.errors import UserError
 from xling.core.output import manifest
 
 Xling = Callable[..., tuple[int, str, str]]
@@ -499,18 +498,3 @@ def test_installed_packages_fit_together() -> None:
     """``make install`` brings all that its packages ask for, but torchaudio: a wrong one stops transformers."""
     done = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False)
     assert re.fullmatch(r"fairseq-fixed \S+ requires torchaudio, which is not installed\.\n", done.stdout)
-
-
-@pytest.mark.parametrize(
-    "text", ["a\nb.txt is missing", "a loop.\nThe last was:\nFound", "x\r\ny", "a\u2028b"]
-)
-def test_a_mistake_is_one_line_whatever_names_and_libraries_say(
-    text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refuse(words: list[str]) -> None:
-        raise UserError(text, "one line", "rename it")
-
-    monkeypatch.setattr(cli, "dispatch", refuse)
-    assert cli.main(["vocab"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line == f"xling: {' '.join(text.splitlines())}; valid: one line; fix: rename it"

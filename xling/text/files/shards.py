@@ -74,7 +74,7 @@ class _CheckedTokens(np.ndarray):
     is_good: mmap.mmap
 
     @classmethod
-    def of(cls, mapped: np.ndarray, path: Path) -> _CheckedTokens:
+    def of(cls, mapped: Integer[np.ndarray, " tokens"], path: Path) -> _CheckedTokens:
         """Return the tokens of a mapped file beside which the digests of its blocks lie."""
         tokens: _CheckedTokens = mapped.view(cls)
         tokens.path, tokens.content = path, mapped.view(np.uint8)
