@@ -45,7 +45,11 @@ def test_it_reads_the_states_that_the_head_reads(model: Path, shards: Path) -> N
     cfg = replace(CFG, layers="1")
     plain = weights(model, cfg)
     found = weights(model, replace(cfg, adversary=str(shards), adversary_reversal=5.0))
-    changed = {name.split(".")[2] for name in plain if not torch.equal(plain[name], found[name]) and ".layers." in name}
+    changed = {
+        name.split(".")[2]
+        for name in plain
+        if not torch.equal(plain[name], found[name]) and ".layers." in name
+    }
     assert changed == {"0"}, "the head reads no state of the second layer"
 
 

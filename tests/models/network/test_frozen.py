@@ -184,7 +184,9 @@ def test_it_is_saved_and_loaded_with_the_folder_of_the_encoder(model: Path, tmp_
 def test_mistakes_are_named(model: Path) -> None:
     with pytest.raises(UserError, match=r"model.max_positions=128 with the frozen encoder .* has 64"):
         made(model, "fused", max_positions=128)
-    with pytest.raises(UserError, match=r"model.fused=.* with model.arch=bilstm; valid: model.arch=transformer"):
+    with pytest.raises(
+        UserError, match=r"model.fused=.* with model.arch=bilstm; valid: model.arch=transformer"
+    ):
         made(model, "fused", arch="bilstm")
 
 

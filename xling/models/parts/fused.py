@@ -24,5 +24,7 @@ class Fused(Features):
         """Raise UserError where the layers have no attention of their own to mix with."""
         if (arch := parts.value(cfg, "arch")) != "transformer":
             raise UserError(
-                f"model.fused={value} with model.arch={arch}", "model.arch=transformer", "model.features= takes both"
+                f"model.fused={value} with model.arch={arch}",
+                "model.arch=transformer",
+                "model.features= takes both",
             )
