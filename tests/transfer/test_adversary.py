@@ -41,6 +41,18 @@ def test_the_encoder_learns_from_it_by_the_reversal_alone(model: Path, shards: P
         assert not torch.equal(found[name], plain[name])
 
 
+def test_it_reads_the_states_that_the_head_reads(model: Path, shards: Path) -> None:
+    cfg = replace(CFG, layers="1")
+    plain = weights(model, cfg)
+    found = weights(model, replace(cfg, adversary=str(shards), adversary_reversal=5.0))
+    changed = {
+        name.split(".")[2]
+        for name in plain
+        if not torch.equal(plain[name], found[name]) and ".layers." in name
+    }
+    assert changed == {"0"}, "the head reads no state of the second layer"
+
+
 def test_it_goes_on_from_its_state(model: Path, shards: Path) -> None:
     cfg = replace(CFG, adversary=str(shards))
     tuned = fine_tune(model, "classify", LABELS, ROWS, cfg)[-1]

@@ -1,7 +1,7 @@
 """A language adversary beside a fine-tuning: ``fit.adversary=SHARDS`` has text of the languages, without labels.
 
 At every update the encoder reads as many sentences as a batch has rows, of all languages in turn. A discriminator
-learns to tell their language from the mean of their states; the encoder gets its gradient reversed
+learns to tell their language from the mean of the states that the head reads; the encoder gets its gradient reversed
 (`xling.models.network.adversary`). The discriminator has an optimiser of its own and is not part of the model.
 
 Source: Keung et al. 2019, section 3 (language-adversarial fine-tuning of mBERT); ours has no separate generator step.
@@ -21,7 +21,6 @@ from xling.core.sampling import rng
 from xling.data.packing import pack, to_device
 from xling.models.files import model_folder
 from xling.models.network.adversary import Discriminator, losses, reverse_gradient
-from xling.models.network.attention import Attention
 from xling.objectives.adversary_settings import CLIP
 from xling.objectives.lang_adversary import example, sentence_vectors
 from xling.objectives.seq2seq import Text
@@ -74,10 +73,8 @@ class Adversary:
         """Return the mean loss of the discriminator on the sentences of this update."""
         sample = to_device(self._sample(), model.device)
         inputs = sample["net_input"]
-        encoder: Any = model.encoder
-        words, runs = encoder.tokens(inputs["src_tokens"]), inputs["runs"]
-        states = encoder.contextualise(words, inputs["positions"], Attention(runs), inputs["langs"])
-        vectors = sentence_vectors(states, runs, sample["chosen"], "mean").float()
+        words, runs = model.encoder.tokens(inputs["src_tokens"]), inputs["runs"]
+        vectors = sentence_vectors(model.states(words, inputs), runs, sample["chosen"], "mean").float()
         numbers = self.discriminator(reverse_gradient(vectors, self._cfg.adversary_reversal))
         return losses(numbers, sample["target"], self._cfg.adversary_form).mean()
 

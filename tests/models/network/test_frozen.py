@@ -184,3 +184,16 @@ def test_it_is_saved_and_loaded_with_the_folder_of_the_encoder(model: Path, tmp_
 def test_mistakes_are_named(model: Path) -> None:
     with pytest.raises(UserError, match=r"model.max_positions=128 with the frozen encoder .* has 64"):
         made(model, "fused", max_positions=128)
+    with pytest.raises(
+        UserError, match=r"model.fused=.* with model.arch=bilstm; valid: model.arch=transformer"
+    ):
+        made(model, "fused", arch="bilstm")
+
+
+def test_layers_that_are_one_share_their_fused_attention(model: Path) -> None:
+    shared, symbols = made(model, "fused", share_layers=True)
+    assert len({name for name, _ in shared.named_parameters() if ".fused." in name}) == 2 * 6
+    apart, _ = made(model, "fused")
+    apart.load_state_dict(shared.state_dict())
+    inputs = batch(symbols, *PAIRS)["net_input"]
+    torch.testing.assert_close(shared.eval()(**inputs), apart.eval()(**inputs))

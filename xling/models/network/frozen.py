@@ -159,9 +159,9 @@ class Features(nn.Module):
 
 
 def fuse(model: Any, directory: str) -> None:
-    """Let every layer of a model attend to a frozen encoder too."""
+    """Let every layer of a model attend to a frozen encoder too; layers that are one share this attention as well."""
     model.fused = Frozen(Path(directory), model)
-    for layer in (*model.encoder.layers, *model.decoder.layers):
+    for layer in dict.fromkeys((*model.encoder.layers, *model.decoder.layers)):
         layer.fused = Fusion(model.fused, layer, model.cfg.dim)
 
 
