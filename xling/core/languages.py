@@ -140,10 +140,10 @@ def canonical(code: str) -> str:
 
     Unknown codes, paths, and codes that two schemes use for different languages, are returned unchanged.
     """
-    found = None if _PATH_SIGNS & {*code} else _known_variant(code)
-    if found is None:
+    known = None if _PATH_SIGNS & {*code} else _known_variant(code)
+    if known is None:
         return code
-    language, variant = found
+    language, variant = known
     return f"{language.code}_{variant}" if variant else language.code
 
 
@@ -181,10 +181,10 @@ def find(code: str, codes: Iterable[str]) -> str | None:
 
 def spellings(code: str) -> tuple[str, ...]:
     """Return a code and its language's codes in other schemes, keeping a variant; an unknown code alone."""
-    found = _known_variant(code)
-    if found is None:
+    known = _known_variant(code)
+    if known is None:
         return (code,)
-    language, variant = found
+    language, variant = known
     suffix = f"_{variant}" if variant else ""
     return tuple(dict.fromkeys((code, *(f"{name}{suffix}" for name in _aliases(language)))))
 
@@ -194,8 +194,8 @@ def is_same(code: str, other_code: str) -> bool:
     """Return whether two codes mean the same language in the same script, ignoring the treebank."""
     if code == other_code:
         return True
-    found, other = _known_variant(code), _known_variant(other_code)
-    return found is not None and other is not None and found[0] == other[0]
+    known, other = _known_variant(code), _known_variant(other_code)
+    return known is not None and other is not None and known[0] == other[0]
 
 
 def get_pair(pair: str) -> tuple[Language, Language]:
