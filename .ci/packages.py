@@ -111,6 +111,7 @@ def is_affected(version: str, affected: Mapping[str, Any]) -> bool:
     for span in affected.get("ranges", []):
         inside = False
         events = [next(iter(event.items())) for event in span.get("events", [])]
+        events.sort(key=lambda event: (event[1] != "0", _version(event[1])))  # 0 comes before every version
         for kind, text in events if span.get("type") == "ECOSYSTEM" else []:
             bound = _version(text)
             if ours > bound or (ours == bound and kind != "last_affected"):

@@ -140,9 +140,11 @@ def _step_plan(
     for cfg in cfgs:
         unused.check(stage.name, cfg)
     configs = tuple(to_dict(cfg) for cfg in cfgs)
-    return StepPlan(
-        stage, configs, steps_before, site.resources(stage.name, resource_settings), site.resources(COLLECTOR)
-    )
+    resources = site.resources(stage.name, resource_settings)
+    # A site that refuses --mem refuses it of the small job too.
+    without_mem = resources.mem_gb is None and "mem_gb" not in site.stages.get(COLLECTOR, {})
+    collector = site.resources(COLLECTOR, {"mem_gb": "none"} if without_mem else {})
+    return StepPlan(stage, configs, steps_before, resources, collector)
 
 
 def _start_run(site: Site, plans: dict[str, StepPlan], cluster: str, name: str) -> Answer:

@@ -39,6 +39,15 @@ def span(*events: tuple[str, str], kind: str = "ECOSYSTEM") -> dict[str, Any]:
     return {"ranges": [{"type": kind, "events": [{name: version} for name, version in events]}]}
 
 
+@pytest.mark.parametrize(
+    ("version", "expected"), [("1.0", True), ("1.5", False), ("2.1", True), ("3.0", False)]
+)
+def test_events_of_a_range_count_in_order_of_their_versions(version: str, expected: bool) -> None:
+    events = [("fixed", "3.0"), ("introduced", "2.0"), ("fixed", "1.5"), ("introduced", "0")]
+    assert packages.is_affected(version, span(*events)) is expected
+    assert packages.is_affected(version, span(*events[::-1])) is expected
+
+
 def test_the_real_lock_is_read_as_a_whole() -> None:
     text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     found = packages.locked(text)

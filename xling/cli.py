@@ -78,7 +78,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except manifest.WhyAnswer as answer:
         return show(Answer(str(answer), {"why": str(answer)}), JSON in arguments)
     except UserError as error:
-        tell(f"xling: {error}")
+        tell(
+            "xling: " + " ".join(str(error).splitlines())
+        )  # names of files and words of libraries may have several
         if JSON in arguments and error.data is not None:
             print(as_json(error.data, 1))
         return error.exit_code

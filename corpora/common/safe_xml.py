@@ -112,9 +112,9 @@ def open_xml(path: Path) -> IO[bytes]:
     """Return a file, through gzip where its name says so.
 
     Raises:
-        UserError: it says UTF-8 and is in an encoding of 7 bits.
+        UserError: it says UTF-8 and is in another encoding.
     """
     open_file = gzip.open if path.suffix == ".gz" else open
     with contextlib.suppress(EOFError, gzip.BadGzipFile, zlib.error), open_file(path, "rb") as head:
-        refuse_seven_bits(head.read(_CHUNK_BYTES), path)  # damage is told where it is read
+        refuse_seven_bits(head.read(_CHUNK_BYTES), path, letters=True)  # damage is told where it is read
     return cast(IO[bytes], open_file(path, "rb"))

@@ -12,6 +12,7 @@ DAMAGED = "damaged"
 """Kind of the event that stands for a damaged unit; its value is what stands in the file."""
 MAX_BYTES = 1 << 28
 """Of a damaged file, which is held in memory."""
+_ROOT = re.compile(r"<(\w[\w:.-]*)[\s>]")
 _ENCODING = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)["']""")
 
 
@@ -42,6 +43,8 @@ def _whole_units(
 ) -> Iterator[Event]:
     """Yield the events of units that are well-formed by themselves, and one for each of the others.
 
+    A file that breaks off behind a unit has one more, empty and damaged.
+
     Raises:
         UserError: ``error``, where there is no whole one.
     """
@@ -67,6 +70,10 @@ def _whole_units(
             )
     if not any(len(each) > 1 for each in events_of_units):
         raise error
+    root = _ROOT.search(text)
+    is_cut = root is not None and not re.search(rf"</{re.escape(root[1])}\s*>", text)
+    if is_cut and events_of_units[-1][0].kind != DAMAGED:
+        events_of_units.append([Event(DAMAGED, "", {})])
     for each in events_of_units:
         yield from each
 

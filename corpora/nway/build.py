@@ -37,6 +37,7 @@ class NwayConfig:
             ``ntrex`` and ``tatoeba`` are not among the defaults, because suites score them. ``own`` reads one's own
             files, see `xling.corpora.nway.own_files`.
         langs: the only languages to read; all without it. ``own`` needs it.
+        corpora: folders of ``xling corpus parallel`` that are read too; they need ``langs``.
         share: share of the rows that is read, to measure what the rest is worth.
         held_out: share of the rows that is not in the output but in its folder ``held_out``, a JSON lines file for each
             language with the first one, to be scored; at most 2,000 texts.
@@ -53,6 +54,7 @@ class NwayConfig:
         "po",
     )  # fmt: skip
     langs: tuple[Lang, ...] = ()
+    corpora: tuple[Path, ...] = ()
     share: float = ranged(1.0, Range(above=0, most=1, words="a share above 0 and up to 1, for example 0.5"))
     held_out: float = ranged(
         0.0, Range(least=0, below=1, words="a share from 0 to below 1, for example 0.01")
@@ -79,7 +81,7 @@ def run(cfg: NwayConfig) -> manifest.Manifest:
             f"a folder of aligned text, or own pairs in a file that ends in {', '.join(own_files.TABLES)}",
             f"give data={cfg.data.parent}; see docs/guides/own_files.md",
         )
-    inputs = nway_sources.files_of(cfg.data, cfg.sources, cfg.out)
+    inputs = nway_sources.files_of(cfg.data, cfg.sources, cfg.out, cfg.corpora)
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         return done
     word_ids: dict[str, int] = {}
@@ -118,7 +120,7 @@ def run(cfg: NwayConfig) -> manifest.Manifest:
 
 def _with_progress(cfg: NwayConfig) -> Iterator[nway_sources.Rows]:
     with Progress("corpus nway", unit="rows") as progress:
-        for rows in nway_sources.read(cfg.data, cfg.sources, cfg.langs, cfg.out):
+        for rows in nway_sources.read(cfg.data, cfg.sources, cfg.langs, cfg.out, cfg.corpora):
             yield rows
             progress.update(len(next(iter(rows.texts.values()))), rows.source)
 

@@ -31,6 +31,7 @@ class PairsConfig:
         out: directory to publish.
         source: language of one side of every pair.
         langs: the other languages; empty for all that have at least ``least`` pairs. The source ``own`` needs it.
+        corpora: folders of ``xling corpus parallel`` that are read too; they need ``langs``.
         sources: names in `xling.corpora.nway.sources.SOURCES`, or ``own`` for one's own files.
         limit: maximum number of pairs of a language from one source, drawn at random; 0 for all.
         least: minimum number of pairs of a language; those with fewer are left out and counted.
@@ -41,6 +42,7 @@ class PairsConfig:
     out: Path
     source: Lang = "en"
     langs: tuple[Lang, ...] = ()
+    corpora: tuple[Path, ...] = ()
     sources: tuple[str, ...] = (
         "bible", "seed", "multi30k", "mafand", "nli", "indian", "stories", "udhr", "para_extra", "po",
     )  # fmt: skip
@@ -56,7 +58,7 @@ def run(cfg: PairsConfig) -> manifest.Manifest:
         UserError: an unknown source, a language without pairs, settings out of range.
     """
     values.check(cfg)
-    inputs = nway_sources.files_of(cfg.data, cfg.sources, cfg.out)
+    inputs = nway_sources.files_of(cfg.data, cfg.sources, cfg.out, cfg.corpora)
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         return done
     pairs, dropped = _collect(cfg)
@@ -105,7 +107,7 @@ def _collect(cfg: PairsConfig) -> tuple[dict[str, list[tuple[str, str]]], Counte
     dropped: Counter[str] = Counter()
     wanted = (cfg.source, *cfg.langs) if cfg.langs else ()
     with Progress(STAGE, unit="rows") as progress:
-        for rows in nway_sources.read(cfg.data, cfg.sources, wanted, cfg.out):
+        for rows in nway_sources.read(cfg.data, cfg.sources, wanted, cfg.out, cfg.corpora):
             own = rows.texts.get(cfg.source)
             for lang in rows.texts if own is not None else ():
                 if lang == cfg.source or (cfg.langs and lang not in cfg.langs):

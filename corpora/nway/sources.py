@@ -47,17 +47,23 @@ class Source:
 _STORY_COLLECTIONS = {"global_asp": "asp", "pratham": "pb", "global_pb": "pb"}
 """Names of files to the collection whose story ids they have; other files are collections of their own."""
 
+PARALLEL = "parallel"
 SOURCES: Registry[Source] = Registry("source of aligned text")
 
 
 def read(
-    data: Path, names: Sequence[str], langs: Sequence[str] = (), output: Path | None = None
+    data: Path,
+    names: Sequence[str],
+    langs: Sequence[str] = (),
+    output: Path | None = None,
+    corpora: Sequence[Path] = (),
 ) -> Iterator[Rows]:
     """Yield the rows of the named sources below ``data``; a source whose folder is missing has none.
 
     Args:
         langs: codes of the only languages to read; all without them.
         output: what is being written, which is not read.
+        corpora: folders of ``xling corpus parallel``, read after the sources as one named `PARALLEL`.
 
     Raises:
         UserError: an unknown source, or files of a pair that differ in length.
@@ -76,6 +82,9 @@ def read(
             texts = {lang: texts for lang, texts in rows.texts.items() if not wanted or lang in wanted}
             if len(texts) > 1:
                 yield Rows(rows.source, texts)
+    for folder in corpora:
+        for sides in own_files.rows(folder, langs):
+            yield Rows(PARALLEL, sides)
 
 
 def _own(data: Path, langs: Sequence[str], output: Path | None) -> Iterator[Rows]:
@@ -87,11 +96,14 @@ def _own(data: Path, langs: Sequence[str], output: Path | None) -> Iterator[Rows
         yield Rows(own_files.NAME, sides)
 
 
-def files_of(data: Path, names: Sequence[str], output: Path | None = None) -> list[Path]:
-    """Return the existing files of the named sources."""
+def files_of(
+    data: Path, names: Sequence[str], output: Path | None = None, corpora: Sequence[Path] = ()
+) -> list[Path]:
+    """Return the existing files of the named sources and of folders of ``xling corpus parallel``."""
     globs = [pattern for name in names if name != own_files.NAME for pattern in SOURCES[name].files]
     named = [path for pattern in globs for path in sorted(data.glob(pattern)) if path.is_file()]
-    return named or (own_files.files_of(data, output) if own_files.NAME in names else [])
+    named = named or (own_files.files_of(data, output) if own_files.NAME in names else [])
+    return [*named, *(path for folder in corpora for path in own_files.files_of(folder))]
 
 
 def label(code: str) -> str:

@@ -35,6 +35,7 @@ class LinksConfig:
         out: directory to publish.
         source: language whose words are aligned with those of the others.
         langs: the only other languages to read; all without it. The source ``own`` needs it.
+        corpora: folders of ``xling corpus parallel`` that are read too; they need ``langs``.
         sources: names in `xling.corpora.nway.sources.SOURCES`, or ``own`` for one's own files.
         pairs: maximum number of texts of each language, the same from every source as far as they go.
         max_words: maximum words of a text; longer ones are dropped.
@@ -45,6 +46,7 @@ class LinksConfig:
     out: Path
     source: Lang = "en"
     langs: tuple[Lang, ...] = ()
+    corpora: tuple[Path, ...] = ()
     sources: tuple[str, ...] = ("bible", "seed", "mafand", "nli", "multi30k")
     pairs: int = ranged(1500, COUNT)
     max_words: int = ranged(40, COUNT)
@@ -60,12 +62,12 @@ def run(cfg: LinksConfig) -> manifest.Manifest:
         UserError: an unknown source, no text aligned with ``source``, settings out of range.
     """
     values.check(cfg)
-    inputs = nway_sources.files_of(cfg.data, cfg.sources, cfg.out)
+    inputs = nway_sources.files_of(cfg.data, cfg.sources, cfg.out, cfg.corpora)
     if done := manifest.up_to_date(cfg.out, STAGE, cfg, inputs):
         return done
     texts: dict[str, dict[str, list[tuple[list[str], list[str]]]]] = {}
     wanted = (cfg.source, *cfg.langs) if cfg.langs else ()
-    for rows in nway_sources.read(cfg.data, cfg.sources, wanted, cfg.out):
+    for rows in nway_sources.read(cfg.data, cfg.sources, wanted, cfg.out, cfg.corpora):
         for lang in rows.texts:
             if lang != cfg.source and cfg.source in rows.texts:
                 pairs = list(_drawable_pairs(rows, lang, cfg))

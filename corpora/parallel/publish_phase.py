@@ -30,6 +30,7 @@ from xling.corpora.parallel.read_phase import AUDIT, INPUTS, KEPT, KEYS, REJECTS
 from xling.corpora.parallel.settings import STAGE_NAME, Build
 from xling.corpora.parallel.sources import READ_REASONS, READ_STAGE
 from xling.corpora.parallel.sources.tables import FIRST_ROW
+from xling.corpora.parallel.sources.variants import SEVERAL_NOTE
 from xling.text.document import Ledger
 from xling.text.pairs import SCHEMA
 
@@ -230,8 +231,8 @@ def summary(out: Path) -> Answer:
     """One paragraph on a published corpus."""
     stats = read_json(out / STATS)
     seen, counts = stats["ledger"]["seen"], stats["ledger"]["notes"]
-    said = (note for note in sorted(counts) if note in (COMMA_NOTE, ARRAY_NOTE, JOINED_NOTE, TWICE_NOTE))
-    notes = [f"  {note}: {counts[note]:,}" for note in said]
+    told = (COMMA_NOTE, ARRAY_NOTE, JOINED_NOTE, TWICE_NOTE, SEVERAL_NOTE)
+    notes = [f"  {note}: {counts[note]:,}" for note in sorted(counts) if note.startswith(told)]
     tokenised = "settings.repair.tokenised=true"
     text = publication.summary(out, stats, stats["pair"], ("pairs",), notes, tokenised, PAIR_FILTERS)
     pairs = {"read": {"pairs": seen[READ_STAGE]}, "kept": {"pairs": seen[CORPUS]}}

@@ -146,6 +146,7 @@ class _DumpReader:
     def __init__(self) -> None:
         self.site = ""
         self.names = NamespaceNames()
+        self._has_end = False
 
     def pages(self, path: Path, ledger: Ledger) -> Iterator[ET.Element]:
         """Yield ``<page>`` elements; what stands outside any page, or is not XML, is lost and counted."""
@@ -170,6 +171,8 @@ class _DumpReader:
                 if isinstance(chunk, DamagedBytes) or len(data) > _MAX_PAGE_BYTES:
                     data, is_head = self._skip_long_page(data, is_head, ledger), False
             self._skip_long_page(data, is_head, ledger)
+            if not self._has_end:
+                ledger.count_event("truncated dump")
         except GeneratorExit:  # max_docs
             ledger.count_bytes(UNPACKED, "not wanted", len(data))
             raise
@@ -192,6 +195,7 @@ class _DumpReader:
                     self._read_siteinfo(ET.fromstring(data[first:end]))
             ledger.count_bytes(UNPACKED, "framing", end)
             data = data[end:]
+        self._has_end = self._has_end or b"</mediawiki>" in data
         if data.strip() in (b"", b"</mediawiki>"):
             ledger.count_bytes(UNPACKED, "framing", len(data))
         else:

@@ -32,6 +32,7 @@ _LOST_LETTER = re.compile(  # begins with the mark, which is found several times
     r"\?(?:(?<=[^\W\d_]\?)(?=[a-zß-öø-ÿ,;:])|(?:(?<=^\?)|(?<=[\s(\"«„“'’]\?))(?=[a-zß-öø-ÿ])|\?+[\s,.]+(?=\?{2,}))",
     re.M,
 )
+_LOST_INSIDE = re.compile(r"\?(?:(?<=[a-zß-öø-ÿ]\?)(?=[a-zß-öø-ÿ])|(?<=\s\?)(?=[a-zß-öø-ÿ]{1,20}\?))")
 _ADDRESS = re.compile(r"\S*(?:://|www\.|\?\w+=)\S*")
 _LOST_GLYPH = "(cid:"  # and its number: a letter of a PDF whose font names none
 _MIN_LOST, _MAX_LOST_SHARE = 2, 0.02  # of the words
@@ -137,10 +138,12 @@ class Repair(Stage):
 
 def _reason_beyond_repair(text: str, is_suspect: bool) -> str:
     """Return why a repaired text is still damaged, or ""."""
-    if text.count("?") >= _MIN_LOST:
+    if "?" in text:
         rest = _ADDRESS.sub("", text) if "=" in text or "://" in text or "www." in text else text
         lost = sum(1 for _ in _LOST_LETTER.finditer(rest))
-        if lost >= _MIN_LOST and lost > _MAX_LOST_SHARE * len(rest.split()):
+        # One inside a word is enough: of a million right lines of 60 languages 11 have one.
+        least = 1 if lost and _LOST_INSIDE.search(rest) else _MIN_LOST
+        if lost >= least and lost > _MAX_LOST_SHARE * len(rest.split()):
             return "lost_letters"
     if not is_suspect or text.isascii():
         return ""

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 from xling.core.output.command_result import tell
@@ -30,10 +29,11 @@ def without_marks(sentences: Sequence[Sequence[str]], path: Path) -> list[tuple[
     known = {mark for mark, tokens in zip(marks, sentences, strict=True) if mark and len(tokens) > 1}
     if known:
         num_marked = sum(mark in known for mark in marks)
-        tell_once(
-            f"xling: {path}: in {num_marked:,} of {len(sentences):,} sentences each word begins with "
-            f"{' '.join(sorted(known))} as in WikiANN's original files; it is left out"
+        said = (
+            f"in {num_marked:,} of {len(sentences):,} sentences each word begins with {' '.join(sorted(known))} "
+            "as in WikiANN's original files; it is left out"
         )
+        tell_once(f"xling: {path}: {said}", f"{path.resolve()}: {said}")
     return [
         tuple(token.removeprefix(mark) for token in tokens) if mark in known else tuple(tokens)
         for mark, tokens in zip(marks, sentences, strict=True)
@@ -46,7 +46,11 @@ def _mark_of(tokens: Sequence[str]) -> str:
     return match[1] if match and all(token.startswith(match[1]) for token in tokens) else ""
 
 
-@cache
-def tell_once(text: str) -> None:
-    """Print a line, once in a process."""
-    tell(text)
+_TOLD: set[str] = set()
+
+
+def tell_once(text: str, subject: str = "") -> None:
+    """Print a line, once in a process; of lines on the same subject, as a file under two spellings, the first."""
+    if (subject or text) not in _TOLD:
+        _TOLD.add(subject or text)
+        tell(text)

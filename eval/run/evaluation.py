@@ -117,7 +117,7 @@ def predict_and_publish(plan: EvalPlan, systems: Sequence[Backend]) -> Answer:
                 answers = job.system.predict(None, job.suite, rows, origin.lang)
                 predictions.write(plan.predictions, origin, rows, answers)
         elif job.missing:
-            _fit_and_predict(plan, job)
+            _fit_and_predict(plan, job, _of_both(job, jobs))
     progress.doing("scoring the predictions and drawing their intervals")
     files = sorted({origin.path(plan.predictions) for job in jobs for origin in job.origins})
     made_by = {"stage": "eval", "settings": to_dict(settings)}
@@ -152,12 +152,42 @@ def _check_rows(plan: EvalPlan, jobs: Sequence[Job]) -> None:
                 load(suite, lang, split, plan.data)
 
 
-def _fit_and_predict(plan: EvalPlan, job: Job) -> None:
-    """Fine-tune a model once and write its missing predictions, of all languages and ways of selection."""
-    settings, protocol, system, suite = plan.settings, plan.protocol, job.system, job.suite
+def _of_both(job: Job, jobs: Sequence[Job]) -> Job | None:
+    """Return the job of an encoder with its static encoder that fine-tunes the encoder as a job does."""
+    for other in jobs:
+        contains = getattr(other.system, "contains", None)
+        if (
+            other.missing
+            and contains
+            and contains(job.system)
+            and (other.suite, other.fit) == (job.suite, job.fit)
+        ):
+            return other
+    return None
+
+
+def _fit_and_predict(plan: EvalPlan, job: Job, of_both: Job | None) -> None:
+    """Fine-tune a model once and write its missing predictions, of all languages and ways of selection.
+
+    Args:
+        plan: of the evaluation.
+        job: of the model.
+        of_both: a later job that fine-tunes the same model; its predictions are written too.
+    """
+    suite, settings = job.suite, plan.settings
+    maker = (of_both or job).system
     rows = TrainingRows([], [], settings.source, "") if job.is_ready else _training_rows(plan, job)
-    progress.doing(f"{suite.name}, {system.name}: training on {len(rows.train):,} rows")
-    checkpoints = system.fit(suite, rows.train, rows.dev, rows.lang, job.fit)
+    progress.doing(f"{suite.name}, {job.system.name}: training on {len(rows.train):,} rows")
+    checkpoints = maker.fit(suite, rows.train, rows.dev, rows.lang, job.fit)
+    if of_both:
+        _predict_missing(plan, of_both, rows, checkpoints)
+        of_both.missing.clear()
+        checkpoints = [each.tuned for each in checkpoints]
+    _predict_missing(plan, job, rows, checkpoints)
+
+
+def _predict_missing(plan: EvalPlan, job: Job, rows: TrainingRows, checkpoints: Sequence[Any]) -> None:
+    settings, protocol, system, suite = plan.settings, plan.protocol, job.system, job.suite
     selection = _Selection(plan, job, rows, checkpoints)
     for origin in job.missing:
         checkpoint = selection.chosen(origin)
@@ -276,7 +306,7 @@ class Job:
         system: gives the predictions.
         suite: whose rows are predicted.
         origins: one for each file of predictions.
-        missing: those of them that have no file yet.
+        missing: those of them that have no file yet; a job that wrote them clears the list.
         fit: settings of fine-tuning, with the seed.
         is_ready: an earlier command has fine-tuned the system.
         match: scores the candidates of a retrieval by their words; None if words are not compared.
@@ -285,7 +315,7 @@ class Job:
     system: Backend
     suite: Suite
     origins: Sequence[Origin]
-    missing: Sequence[Origin]
+    missing: list[Origin]
     fit: FitConfig = field(default_factory=FitConfig)
     is_ready: bool = False
     match: Match | None = None

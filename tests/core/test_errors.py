@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pickle
 
+import pytest
+
+from xling import cli
 from xling.core.errors import UserError, nearest, unknown
 
 
@@ -39,3 +42,18 @@ def test_long_lists_are_cut() -> None:
 def test_nearest_is_best_first_and_may_be_empty() -> None:
     assert nearest("pretrian", ["finetune", "pretrain", "report"])[0] == "pretrain"
     assert nearest("x", ["finetune"]) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["a\nb.txt is missing", "a loop.\nThe last was:\nFound", "x\r\ny", "a\u2028b"]
+)
+def test_a_mistake_is_one_line_whatever_names_and_libraries_say(
+    text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(words: list[str]) -> None:
+        raise UserError(text, "one line", "rename it")
+
+    monkeypatch.setattr(cli, "dispatch", refuse)
+    assert cli.main(["vocab"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == f"xling: {' '.join(text.splitlines())}; valid: one line; fix: rename it"

@@ -327,6 +327,8 @@ def test_of_near_duplicates_the_one_with_fewest_replacement_characters_stays(tmp
         ("words apart", "我 喜欢 学习 汉语 。 今天 天气 很 好 。", "我喜欢学习汉语。今天天气很好。"),
         ("words apart", "これ は 家 です 。 どこ です か ？", "これは家です。どこですか？"),
         ("SentencePiece", "▁これは テスト です 。", "これはテストです。"),
+        ("SentencePiece", "▁— ▁Юрас ю.", "— Юрасю."),
+        ("SentencePiece", "▁Юрас ю.", "Юрасю."),
         ("SentencePiece", "▁ 我 喜欢 吃 苹果 。", "我喜欢吃苹果。"),
         ("SentencePiece", "▁สวัสดี ครับ ผม ชื่อ สม ชาย", "สวัสดีครับผมชื่อสมชาย"),
         ("marks of training", ">>fra<< The house is red.", "The house is red."),

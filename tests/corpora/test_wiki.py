@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xling.corpora.sources import wiki, wikitext
+from xling.corpora.sources import wiki, wikitemplates, wikitext
 from xling.corpora.sources.source import Context, open_source
-from xling.corpora.sources.wikitemplates import Page
+from xling.corpora.sources.wikitemplates import Page, country_names
 from xling.corpora.sources.wikitext import NamespaceNames, clean
 from xling.text.document import Ledger
 
@@ -268,12 +268,35 @@ def test_a_quotation_is_a_paragraph(name: str) -> None:
         ("ar", "تقع القاهرة في {{مصر}} وهي كبيرة.\n{{مصر}}", "تقع القاهرة في مصر وهي كبيرة."),
         ("hi", "{{भारत}} एक देश है।", "भारत एक देश है।"),
         ("ja", "{{KEN}}に住む。", "ケニアに住む。"),
+        ("ja", "{{COD}}と{{COG}}は隣国。", "コンゴ民主共和国とコンゴ共和国は隣国。"),
+        ("de", "Er kam aus {{HKG}} über {{MAC}} nach {{COD}}.", "Er kam aus Hongkong über Macau nach Kongo-Kinshasa."),
+        ("sw", "Aliishi {{PLE}}, {{CGO}} na {{MYA}} pia.", "Aliishi Palestina, Kongo-Brazzaville na Myanmar pia."),
+        ("sq", "Ai jeton në {{flag|KOS}} sot.", "Ai jeton në Kosovë sot."),
     ],
 )  # fmt: skip
 def test_a_country_within_a_line_is_its_name_in_the_language(lang: str, source: str, shown: str) -> None:
     dropped: Counter[str] = Counter()
     assert clean(source, page=Page(lang), dropped=dropped) == shown
     assert not dropped
+
+
+def test_a_dump_that_ends_between_two_pages_is_told(tmp_path: Path) -> None:
+    page = "<page><title>T</title><ns>0</ns><revision><text>{}</text></revision></page>"
+    whole = f"<mediawiki>{page.format('Moja.')}{page.format('Mbili.')}</mediawiki>"
+    for text, notes in ((whole, {}), (whole[: whole.rindex("<page>")], {"truncated dump": 1})):
+        (tmp_path / "a.xml").write_text(text, encoding="utf-8")
+        ledger = Ledger()
+        source = open_source(f"wiki:{tmp_path}/a.xml", Context(lang="sw"))
+        assert [doc for shard in source.shards() for doc in source.read(shard, ledger)]
+        assert {note: n for note, n in ledger.notes.items() if "truncated" in note} == notes
+
+
+def test_every_language_has_the_country_names_that_are_written_in_two_ways() -> None:
+    codes = ("HKG", "MAC", "COD", "COG", "PSE", "MMR", "XKX")
+    table = (Path(wikitemplates.__file__).parent / "countries.tsv").read_text(encoding="utf-8")
+    for lang in (line.split("\t")[0] for line in table.splitlines()[1:]):
+        names = country_names(lang)
+        assert len({names[code] for code in codes}) == len(codes), lang
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from xling.core.output import manifest, source_version
 from xling.eval.rows.suite import load, suites
 from xling.eval.scores import predictions
 from xling.eval.scores.predictions import Origin
-from xling.language import closing_report, plan, survey
+from xling.language import closing_report, plan, survey, text_steps, times
 from xling.language.body import shape_of
 from xling.language.holdings import Holdings, look
 from xling.language.plan import make_plan
@@ -33,6 +33,11 @@ from xling.language.settings import LanguageConfig
 
 SUITES = {"sib200": "classify", "panx": "spans", "ntrex": "retrieval"}
 SMALL_FITS = [f"panx_{model}.fit.epochs=1" for model in ("static", "less_text", "less_labels")]
+
+SMALL_MODELS = [
+    f"{model}.model.{size}" for model in ("static", "static_less") for size in ("dim=32", "bits=12")
+]
+SMALL_MODELS += ["transformer_model.train.updates=2", "transformer_model.train.batch_tokens=512"]
 
 
 @pytest.fixture
@@ -88,7 +93,7 @@ def test_relatives_are_of_the_family_and_the_script_first() -> None:
     )
     cfg = LanguageConfig(lang="sw", data=Path())
     holdings.pairs["xh"] = Counter(bible=cfg.least - 1)
-    assert plan._relatives(cfg, holdings) == ["zu", "lg", "ru"]
+    assert text_steps.find_relatives(cfg, holdings) == ["zu", "lg", "ru"]
 
 
 def test_a_language_without_text_hears_what_to_bring(data: Path, tmp_path: Path) -> None:
@@ -100,9 +105,12 @@ def test_a_language_without_text_hears_what_to_bring(data: Path, tmp_path: Path)
 
 def test_size_alone_asks_wikipedia_and_the_crawl(tmp_path: Path) -> None:
     cfg = LanguageConfig(lang="wo", data=tmp_path, size="2GB")
-    steps = make_plan(cfg, Holdings(), {}, 1e11).steps
+    steps = make_plan(cfg, Holdings(remote=["wiki:", f"cc-index:{cfg.dump}"]), {}, 1e11).steps
     assert steps["text_wo"]["config"]["source"] == ["wiki:", f"cc-index:{cfg.dump}"]
-    assert "text_en" not in steps and "static" not in steps
+    assert steps["text_en"]["config"]["source"] == [f"cc-index:{cfg.dump}"] and "static" not in steps
+    assert [steps[f"text_{code}"]["config"]["size"] for code in ("wo", "en")] == ["1800000000B", "200000000B"]
+    text = make_plan(cfg, Holdings(remote=["wiki:"]), {}, 1e11).steps["text_wo"]
+    assert text["config"]["source"] == ["wiki:"] and "size" not in text["config"]
 
 
 def test_a_text_of_a_few_words_is_left_out_with_its_reason() -> None:
@@ -127,17 +135,28 @@ def test_a_body_that_is_none_is_told_before_anything_runs(tmp_path: Path) -> Non
 
 
 def test_the_transformer_s_updates_fit_its_share_of_the_hours() -> None:
-    holdings = Holdings(pairs={"sw": {"bible": 9000}}, suites=["sib200"])  # type: ignore[dict-item]
-    updates = {}
+    holdings = Holdings(pairs={"sw": {"bible": 9000}}, suites=["sib200", "xsid"])  # type: ignore[dict-item]
+    updates, rows = {}, {}
     for hours in (1.0, 2.0, 1000.0):
         cfg = LanguageConfig(lang="sw", data=Path("data"), body="hf:BODY", hours=hours)
-        steps = make_plan(cfg, holdings, {"sib200": "classify"}, 1e10).steps
+        steps = make_plan(cfg, holdings, {"sib200": "classify", "xsid": "intent_slots"}, 1e10).steps
         trained = [each for each in steps.values() if each["stage"] == "pretrain"]
         updates[hours] = [each["config"]["train"]["updates"] for each in trained]
         assert steps["sib200_transformer"]["config"]["checkpoints"][0].startswith("transformer=")
+        assert steps["sib200_transformer"]["config"]["systems"] == ["pretrained", "joined"]
+        assert steps["xsid_transformer"]["config"]["systems"] == ["pretrained"]
         made = pipeline.Pipeline({name: pipeline.Step(**each) for name, each in steps.items()})
         for name in made.steps:
             made.settings(name)
+        rows[hours] = steps["xsid_transformer"]["config"]["train_rows"]
+        assert steps["sib200_transformer"]["config"]["train_rows"] == plan.ROWS_OF_AN_HOUR * hours
+        assert steps["xsid_body"]["config"]["seeds"] == [1] != steps["xsid_transformer"]["config"]["seeds"]
+    assert rows[1.0] == plan.LEAST_ROWS
+    weights = 6 * (4 * 384 * 384 + 2 * 384 * 1536)
+    row_s = (
+        6 * 40 * 3 * (3 + 2) * weights / (1e10 * times.EFFICIENCY)
+    )  # 3 epochs, 3 seeds, the body, a labeller
+    assert rows[1000.0] == int(1000 * 3600 * plan.SCORES_SHARE / row_s) < plan.ROWS_OF_AN_HOUR * 1000
     assert 1.8 < sum(updates[2.0]) / sum(updates[1.0]) < 2.2
     recipe = pipeline.read(pipeline.RECIPES_FOLDER / plan.TRANSFORMER, ["body=hf:BODY"])
     own = [int(step.config["train"]["updates"]) for step in recipe.steps.values() if step.stage == "pretrain"]
@@ -163,13 +182,13 @@ def facts_of(data: Path, **models: str) -> dict[str, Any]:
 
 def test_translations_are_sought_where_both_sides_have_text() -> None:
     text = {"sw": ["text:a.sw.txt"], "en": ["text:a.en.txt"]}
-    text_bytes = dict.fromkeys(text, plan.LEAST_TEXT_BYTES)
+    text_bytes = dict.fromkeys(text, text_steps.LEAST_TEXT_BYTES)
     holdings = Holdings(texts=text, text_bytes=text_bytes, pairs={"sw": {"own": 900}})  # type: ignore[dict-item]
     cfg = LanguageConfig(lang="sw", data=Path("data"))
     steps = make_plan(cfg, holdings, {}, 1e11).steps
     mined = steps["mined"]
-    assert mined["config"]["src"] == f"{steps['text_sw']['config']['out']}/sw.{plan.EXPORT}"
-    assert steps["text_en"]["config"]["export"] == plan.EXPORT and "mined" in steps["report"]["after"]
+    assert mined["config"]["src"] == f"{steps['text_sw']['config']['out']}/sw.{text_steps.EXPORT}"
+    assert steps["text_en"]["config"]["export"] == text_steps.EXPORT and "mined" in steps["report"]["after"]
     made = pipeline.Pipeline({name: pipeline.Step(**each) for name, each in steps.items()})
     for name in made.steps:
         made.settings(name)
@@ -281,16 +300,7 @@ def test_the_whole_command_on_ciphers(
 ) -> None:
     out = tmp_path / "out"
     words = ["language", "lang=German", f"data={data}", f"out={out}", "updates=12", "seeds=1", "hours=1"]
-    words += [
-        *SMALL_FITS,
-        "static.model.dim=32",
-        "static.model.bits=12",
-        "static_less.model.dim=32",
-        "static_less.model.bits=12",
-        f"body=hf:{body}",
-        "transformer_model.train.updates=2",
-        "transformer_model.train.batch_tokens=512",
-    ]
+    words += [*SMALL_FITS, *SMALL_MODELS, f"body=hf:{body}"]
     assert cli.main([*words, "--dry-run"]) == 0
     shown = capsys.readouterr().out
     assert "aligned with the source" in shown and "nothing was run" in shown and not (out / "models").exists()
@@ -304,6 +314,9 @@ def test_the_whole_command_on_ciphers(
     )
     assert "transformer" in report and (out / "export" / "transformer" / "config.json").is_file()
     assert f"xling predict {out}/models/sib200 FILE lang=de" in report
+    assert "lang='de', pooling=\"joined\")" in report
+    for suite, folder in (("ntrex", "joined"), ("sib200", "transformer"), ("panx", "transformer")):
+        assert (out / f"scores/{folder}/{suite}/predictions/{suite}/joined").is_dir()
     assert "sentences in which words of both languages alternate" in report
     text = tmp_path / "texts.txt"
     text.write_text("kyvu bozo guzo\n", encoding="utf-8")

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import bz2
 import json
+import zipfile
+from hashlib import sha1
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tests.corpora.crawl import document
+import xling
+from tests.corpora.crawl import document, sentences
 from tests.corpora.crawl_index.dump import DUMP, Page, served, write_dump
+from xling import cli
 from xling.core.errors import UserError
+from xling.core.output import manifest
+from xling.core.sampling import rng
 from xling.language import known, survey
 from xling.language.settings import LanguageConfig
 from xling.language.times import minutes_of
@@ -53,16 +60,93 @@ def config(data: Path, tmp_path: Path, base: str, **more: Any) -> LanguageConfig
     return LanguageConfig(lang="sw", data=data, dump=DUMP, base_urls=urls, **places, **more)
 
 
+ENGLISH = """The capital of our country is near a great sea. Children study at school every day early in the morning.
+It rained a lot last night in the mountains of the north. The farmer planted maize and beans in his field.
+Many guests came to look at the wild animals. The government has built a new road from the town to the village.
+The teacher explained the history of the nation to his pupils. Many fish are caught in this lake every year.
+The doctor said that clean water is important for health. The women of the village began a society to sell vegetables.
+That book was written by a famous author of old. The train leaves at eight o'clock in the morning.
+The price of oil has gone up again this month at the market. Our football team won the last game."""
+"""The Swahili sentences of `tests.corpora.crawl`, one by one."""
+
+
+def pages_and_pairs(folder: Path) -> None:
+    """Add a dump of Wikipedia, English pages, and an archive of OPUS with 1,500 pairs of the same sentences."""
+    english = [f"{each.strip()}." for each in ENGLISH.replace("\n", " ").split(".") if each]
+    pools = {"sw": sentences("sw"), "en": english}
+    assert len(pools["sw"]) == len(pools["en"])
+    article = "<page><title>T{0}</title><ns>0</ns><id>{0}</id><revision><text>{1}</text></revision></page>"
+    articles = "".join(article.format(i, document("sw", "wiki", i)) for i in range(12))
+    dump = folder / "swwiki" / "latest" / "swwiki-latest-pages-articles.xml.bz2"
+    dump.write_bytes(bz2.compress(f"<mediawiki>{articles}</mediawiki>".encode()))
+    sums = f"{sha1(dump.read_bytes()).hexdigest()}  swwiki-20240520-pages-articles.xml.bz2\n"
+    (dump.parent / "swwiki-latest-sha1sums.txt").write_text(sums)
+    random = rng("pages and pairs")
+    orders = [random.permutation(len(english)).tolist() for _ in range(NUM_PAGES)]
+    texts = [[" ".join(english[i] for i in order[j : j + 5]) for j in (0, 5, 10)] for order in orders]
+    pages = [Page(f"https://en.example/{i}", "\n".join(text), "eng") for i, text in enumerate(texts)]
+    pages += [Page(f"https://sw.example/{i}", document("sw", i), "swa") for i in range(NUM_PAGES)]
+    write_dump(folder, pages)
+    drawn = random.integers(0, len(english), (1500, 3)).tolist()
+    with zipfile.ZipFile(folder / "a.zip", "w") as archive:
+        for lang, pool in pools.items():
+            text = "".join(" ".join(pool[i] for i in row) + "\n" for row in drawn)
+            archive.writestr(zipfile.ZipInfo(f"Small.en-sw.{lang}"), text)
+    entry = {
+        "corpus": "Small",
+        "version": "v1",
+        "alignment_pairs": 1500,
+        "url": "https://store.example/a.zip",
+    }
+    query = "api?source=sw&target=en&preprocessing=moses&version=latest"
+    (folder / query).write_text(json.dumps({"corpora": [entry]}))
+
+
+def test_from_a_name_to_a_model_with_nothing_but_downloads(site: Path, tmp_path: Path) -> None:
+    pages_and_pairs(site)
+    (tmp_path / "data").mkdir()
+    out = tmp_path / "out"
+    with served(site) as server:
+        words = [
+            "language",
+            "lang=Swahili",
+            f"data={tmp_path / 'data'}",
+            f"out={out}",
+            "size=2MB",
+            f"dump={DUMP}",
+        ]
+        words += [f"base_urls.{name}={server.url}" for name in ("cc", "wiki", "opus_store")]
+        words += [f"base_urls.opus={server.url}/api", f"cache={tmp_path / 'cache'}", "updates=12", "hours=1"]
+        for encoder in ("static", "static_less"):
+            words += [f"{encoder}.model.dim=16", f"{encoder}.model.bits=12"]
+        assert cli.main(words) == 0
+    counts = {code: manifest.read(out / "corpora" / code).counts for code in ("sw", "en", "sw-en", "mined")}
+    assert counts["sw"]["documents"] > NUM_PAGES > counts["en"]["documents"] > 10
+    assert counts["sw-en"]["pairs"] > 1000 and counts["mined"]["pairs"] > 10
+    rows = manifest.read(out / "rows").counts
+    assert sum(rows["held_out"].values()) > 10
+    assert rows["rows"]["parallel"]["sw"] == counts["sw-en"]["pairs"] - sum(rows["held_out"].values())
+    assert (out / "corpora" / "sw" / "audit" / "audit.html").is_file()
+    report = (out / "report" / "report.md").read_text(encoding="utf-8")
+    assert "held out: the static encoder finds" in report
+    assert f"{out}/corpora/sw-en has {counts['sw-en']['pairs']:,} sentence pairs from OPUS" in report
+    page = (out / "report" / "report.html").read_text(encoding="utf-8")
+    assert "../corpora/sw/audit/audit.html" in page and "../corpora/sw-en/card.html" in page
+    vectors = xling.load(str(out / "models" / "static")).encode(["Watoto wanasoma."], lang="sw")
+    assert len(vectors) == 1 and np.isfinite(vectors).all()
+
+
 def test_what_lies_elsewhere(site: Path, data: Path, tmp_path: Path) -> None:
     with served(site) as server:
         facts = survey.run(config(data, tmp_path, server.url, size="1GB")).data
         assert not [asked for asked, *_ in server.asked if "warc.gz" in asked]  # the index alone
-    wiki, crawl, large, small = facts["elsewhere"]
+    wiki, crawl, opus, large, small = facts["elsewhere"]
+    assert opus["pairs"] == 70_020 and opus["get"] == large["get"] == "read by this command"
     assert wiki["where"] == "Wikipedia" and wiki["licence"].startswith("CC BY-SA")
     assert crawl["where"] == DUMP and f"about {NUM_PAGES} pages" in crawl["amount"]
     assert "estimated from" in crawl["amount"] and crawl["clean_mb"] is not None
     assert [each["where"] for each in (large, small)] == ["OPUS Large", "OPUS Small"]
-    assert large["amount"] == "70,000 pairs" and "source=opus:Large" in large["get"]
+    assert large["amount"] == "70,000 pairs"
     assert facts["sources"] == [["own", 30, "not stated"]]
 
 

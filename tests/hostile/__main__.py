@@ -46,7 +46,11 @@ CLASSES: dict[str, tuple[str, ...]] = {
         "tests/eval/report/test_spreadsheets.py",
         "tests/test_answers.py",
     ),
-    "outputs with a bit turned": ("tests/test_rot.py", "tests/core/output/test_digests.py"),
+    "outputs with a bit turned": (
+        "tests/test_rot.py",
+        "tests/core/output/test_digests.py",
+        "tests/text/files/test_blocks.py",
+    ),
     "full disks": ("tests/core/test_full_disk.py", "tests/test_reruns.py::test_a_full_disk"),
     "changed inputs and settings": (
         "tests/test_reruns.py::test_a_rerun",

@@ -172,7 +172,13 @@ def test_a_pickle_in_parts_is_read_whole(copied: Path, tmp_path: Path) -> None:
     run_hf(replace(cfg, allow_pickle=True))
     whole, parted = (model_weights.load_model(tmp_path / name)[0].state_dict() for name in ("whole", "out"))
     assert all(torch.equal(whole[name], parted[name]) for name in whole)
-    (copied / "pytorch_model-00002-of-00002.bin").unlink()
+    second = copied / "pytorch_model-00002-of-00002.bin"
+    whole_part = second.read_bytes()
+    for share in (0.02, 0.5, 0.99):
+        second.write_bytes(whole_part[: int(share * len(whole_part))])
+        with pytest.raises(UserError, match=r"00002-of-00002\.bin is damaged"):
+            run_hf(replace(cfg, out=tmp_path / "more", allow_pickle=True))
+    second.unlink()
     with pytest.raises(UserError, match="00002-of-00002"):
         run_hf(replace(cfg, out=tmp_path / "more", allow_pickle=True))
 

@@ -20,7 +20,7 @@ from xling.core.output import manifest
 from xling.core.settings import config
 from xling.data.packing import pack_seq2seq
 from xling.data.symbols import Symbols
-from xling.hub import mbart
+from xling.hub import bart_ids, mbart
 from xling.hub.export import ExportConfig, run_fairseq, run_hf
 from xling.hub.imports import ImportConfig
 from xling.hub.imports import run_fairseq as import_fairseq
@@ -404,6 +404,20 @@ def test_what_does_not_belong_is_refused(
     with pytest.raises(UserError, match=said):
         import_hf(ImportConfig(copied, tmp_path / "out"))
     assert not (tmp_path / "out").exists()
+
+
+def test_a_tokenizer_says_where_the_language_stands(copied: Path, tmp_path: Path) -> None:
+    """mBART-25 keeps its order, whatever its decoder starts with: behind the source, and first in the decoder."""
+    set_config(decoder_start_token_id=2)(copied)
+    set_config("tokenizer_config.json", tokenizer_class="MBartTokenizerFast")(copied)
+    import_hf(ImportConfig(copied, tmp_path / "out"))
+    symbols = model_weights.load_seq2seq(tmp_path / "out")[1]
+    assert not symbols.lang_first and len(symbols.langs) == 25
+    (copied / "tokenizer_config.json").unlink()
+    names = [{"Sequence": {"id": "A"}}, {"SpecialToken": {"id": "</s>"}}, {"SpecialToken": {"id": "en_XX"}}]
+    for template, expected in ((names, False), (names[2:] + names[:2], True), (names[:2], True)):
+        (copied / "tokenizer.json").write_text(json.dumps({"post_processor": {"single": template}}))
+        assert bart_ids.reads_lang_first({"decoder_start_token_id": 2}, copied) is expected
 
 
 def test_languages_are_those_of_the_tokens(copied: Path, tmp_path: Path) -> None:

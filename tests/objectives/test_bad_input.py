@@ -54,7 +54,7 @@ from xling.training.assemble import build_trainer
         (
             "mbart",
             ["objectives.mbart.style=fairseq", "objectives.mbart.mask=.1"],
-            "objectives.mbart.mask with style=fairseq; valid: style=xling",
+            "mask=0.1 changes nothing with objectives.mbart: it needs style=xling",
         ),
         (
             "tlm",

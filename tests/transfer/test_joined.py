@@ -119,6 +119,49 @@ def test_tags_are_a_sequence_that_iob2_allows(taught: Path) -> None:
     assert backend.average(heads).labels == heads[0].labels
 
 
+def test_the_encoder_is_fine_tuned_once_for_both_systems(
+    taught: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    titles: list[str] = []
+
+    def counted(*args: Any, **more: Any) -> Any:
+        titles.append(more.get("title", args[5] if len(args) > 5 else ""))
+        return fine_tune(*args, **more)
+
+    fine_tune = tune.fine_tune_jointly
+    monkeypatch.setattr(tune, "fine_tune_jointly", counted)
+    tags = {"train": "en", "test": "de"}
+    for split, lang in tags.items():
+        rows = tagged("xz", 12, 1)
+        lines = [
+            "\n".join(f"{word}\t{tag}" for word, tag in zip(row.fields["tokens"], row.label, strict=True))
+            for row in rows
+        ]
+        (tmp_path / f"{split}.{lang}.tsv").write_text("\n\n".join(lines) + "\n", encoding="utf-8")
+    words = [
+        "eval",
+        "tags",
+        *(f"{split}.{lang}={tmp_path}/{split}.{lang}.tsv" for split, lang in tags.items()),
+    ]
+    words += [f"checkpoint={taught}", "seeds=1,2", "fit.epochs=1", "fit.lr=1e-3"]
+    answers = {}
+    for systems, trainings in (
+        ("pretrained,joined,random", 4),
+        ("pretrained", 2),
+        ("joined", 2),
+        ("random", 2),
+    ):
+        titles.clear()
+        assert cli.main([*words, f"systems={systems}", f"out={tmp_path / systems}"]) == 0
+        assert len(titles) == trainings, titles
+        answers[systems] = {
+            path.relative_to(tmp_path / systems): path.read_bytes()
+            for path in sorted((tmp_path / systems / "predictions").rglob("*.parquet"))
+        }
+    together = answers.pop("pretrained,joined,random")
+    assert together == {path: each for of_one in answers.values() for path, each in of_one.items()}
+
+
 def test_a_surer_model_is_softened_and_a_less_sure_one_stays() -> None:
     rng = np.random.default_rng(1)
     one = [torch.from_numpy(rng.normal(0, 1, (n, 4))).log_softmax(-1).numpy() for n in (1, 3, 2, 1)]

@@ -124,9 +124,11 @@ def choose_groups(
     order = rng.permutation(len(sizes))
     ends, budget = np.cumsum(sizes[order]), prob * len(groups)
     # The group that crosses the budget is taken with a probability equal to the share that fits, so the mean
-    # is exact.
-    fits = ends - sizes[order] * (1 - rng.random()) <= budget
-    taken = order[: max(1, int(fits.sum()))]
+    # is exact. Where that leaves none, as in a short sentence, it is the first group that fits alone.
+    share = rng.random()
+    fits = ends - sizes[order] * (1 - share) <= budget
+    first = int(np.argmax(sizes[order] * share <= budget))
+    taken = order[: int(fits.sum())] if fits[0] else order[first : first + 1]
     return np.flatnonzero(np.isin(groups, taken))
 
 

@@ -208,6 +208,9 @@ def reads_lang_first(config: Mapping[str, Any], folder: Path) -> bool:
             "legacy_behaviour=false, as NLLB was trained",
             "xling has no such models: fine-tune NLLB without it",
         )
-    return config.get("decoder_start_token_id") == 2 or any(
-        "MBart50" in str(each.get("tokenizer_class")) for each in settings
-    )
+    classes = " ".join(str(each.get("tokenizer_class")) for each in settings)
+    if "MBart50" in classes or "MBartTokenizer" in classes:
+        return "MBart50" in classes  # whatever its decoder starts with
+    template = (read_optional_json(folder / "tokenizer.json").get("post_processor") or {}).get("single", [])
+    has_lang_behind = template and "SpecialToken" in template[-1] and "</s>" not in str(template[-1])
+    return config.get("decoder_start_token_id") == 2 and not has_lang_behind

@@ -16,9 +16,10 @@ from xling.core.output import manifest, source_version
 from xling.core.output.command_result import Answer
 from xling.eval.report.stage import glossary
 from xling.language import survey, verdicts
-from xling.language.plan import MINED, SWITCHED
+from xling.language.plan import JOINED
 from xling.language.results import OWN_LABELS, Result, results_of
 from xling.language.settings import ReportConfig
+from xling.language.text_steps import MINED, SWITCHED
 from xling.pages import page
 from xling.pages.tabular import Table, html_table, to_markdown
 
@@ -85,18 +86,22 @@ def contents(folder: Path, facts: Mapping[str, Any]) -> tuple[list[str], list[Ta
         sentences.append(f"Test sets that would say more: {', '.join(facts['lacking'])}.")
     for name, place in models.items():
         said = verdicts.NAMES.get(name, name)
+        how = ', pooling="joined"' if name == JOINED else ""
         sentences.append(
-            f"{said[0].upper()}{said[1:]} is {place}: xling.load({place!r}).encode([...], lang={lang!r})."
+            f"{said[0].upper()}{said[1:]} is {place}: xling.load({place!r}).encode([...], lang={lang!r}{how})."
         )
     for suite, place in facts.get("labellers", {}).items():
         sentences.append(f"Labels as in {suite} for texts in a file: xling predict {place} FILE lang={lang}.")
-    sentences += _also_made(folder)
+    sentences += _also_made(folder, f"{lang}-{facts['source']}")
     tables = [_score_table(results, own, kinds), verdicts.table_of_gains(results, models)]
     return sentences, [*(table for table in tables if table.rows), *survey.tables(facts)]
 
 
-def _also_made(folder: Path) -> Iterator[str]:
+def _also_made(folder: Path, pair: str) -> Iterator[str]:
     """Say what lies below ``corpora`` beside clean text."""
+    place = folder / "corpora" / pair
+    if manifest.stage_of(place):
+        yield f"{place} has {manifest.read(place).counts['pairs']:,} sentence pairs from OPUS."
     place = folder / "corpora" / MINED
     if manifest.stage_of(place):
         number = manifest.read(place).counts["pairs"]
@@ -140,10 +145,12 @@ def _score_table(results: Sequence[Result], own: Sequence[Result], kinds: Mappin
 def _page(folder: Path, name: str, sentences: Sequence[str], tables: Sequence[Table]) -> str:
     items = "\n".join(f"<li>{html.escape(each)}</li>" for each in sentences)
     pages = [("details/report.html", "all scores and errors")]
-    pages += [
-        (f"corpora/{path.parent.name}/card.html", f"the corpus {path.parent.name}")
-        for path in sorted((folder / "corpora").glob("*/card.html"))
-    ]
+    for file, of_what in (
+        ("card.html", "the corpus"),
+        ("audit/audit.html", "a sample to judge of the corpus"),
+    ):
+        codes = sorted(path.parent.name for path in (folder / "corpora").glob("*/card.html"))
+        pages += [(f"corpora/{code}/{file}", f"{of_what} {code}") for code in codes]
     links = " ".join(
         f'<li><a href="../{html.escape(place, quote=True)}">{html.escape(text)}</a></li>'
         for place, text in pages

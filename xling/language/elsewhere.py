@@ -6,7 +6,7 @@ Nothing but lists, sizes and at most `SAMPLE_BYTES` of the index comes here. A p
 import contextlib
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +19,24 @@ from xling.corpora.parallel.sources import SourceContext
 from xling.corpora.parallel.sources.opus import API, list_corpora
 from xling.corpora.sources.cc_index import CLEAN_PER_RECORD_BYTE, CcIndex
 from xling.corpora.sources.source import SOURCES, Context, open_source
-from xling.language.settings import LanguageConfig
+from xling.language.holdings import Holdings
+from xling.language.settings import OPUS_PAIRS, LanguageConfig
 
 SAMPLE_BYTES = 50_000_000
 CLEAN_PER_DUMP_BYTE = 1.5
 """Bytes of clean text for a byte of a compressed dump: a guess, as that of the crawl."""
 _TIMEOUT_S = 20
 _MAX_CORPORA = 12
+READ = "read by this command"
 
 Row = dict[str, Any]
 
 
 def look_elsewhere(cfg: LanguageConfig) -> list[Row]:
-    """Return a row for each place: ``where``, ``amount``, ``clean_mb`` (estimated, or None), ``licence``, ``get``."""
+    """Return a row for each place: ``where``, ``amount``, ``clean_mb`` (estimated, or None), ``licence``, ``get``.
+
+    Places of running text also have ``uri``, OPUS has ``pairs``: what the command reads of them.
+    """
     rows: list[Row] = []
     context = _context(cfg)
     for name, find, base in (
@@ -47,6 +52,12 @@ def look_elsewhere(cfg: LanguageConfig) -> list[Row]:
             tell(f"language survey: {name} is left out: {problem}")
             rows.append(_row(name, "not reached", None, "", "give overwrite=true when there is a network"))
     return rows
+
+
+def add_downloads(holdings: Holdings, rows: Sequence[Row]) -> None:
+    """Add what the command downloads to what there is."""
+    holdings.remote = [row["uri"] for row in rows if "uri" in row]
+    holdings.downloads = sum(row.get("pairs", 0) for row in rows)
 
 
 def _check_reached(base: str) -> None:
@@ -75,7 +86,7 @@ def _wikipedia(cfg: LanguageConfig) -> Iterator[Row]:
     num_bytes = shard.num_bytes if shard.num_bytes is not None else _length(shard.location)
     clean = None if num_bytes is None else num_bytes / 1e6 * CLEAN_PER_DUMP_BYTE
     amount = "of unknown size" if num_bytes is None else f"{num_bytes / 1e6:,.1f} MB"
-    yield _row("Wikipedia", amount, clean, SOURCES["wiki"].licence, "read by this command")
+    yield _row("Wikipedia", amount, clean, SOURCES["wiki"].licence, READ) | {"uri": "wiki:"}
 
 
 def _length(url: str) -> int | None:
@@ -87,7 +98,8 @@ def _length(url: str) -> int | None:
 
 
 def _crawl(cfg: LanguageConfig) -> Iterator[Row]:
-    source = open_source(f"cc-index:{cfg.dump}", _context(cfg))
+    uri = f"cc-index:{cfg.dump}"
+    source = open_source(uri, _context(cfg))
     assert isinstance(source, CcIndex)
     sampled = source.estimate()
     clean = CLEAN_PER_RECORD_BYTE * sampled.record_bytes / 1e6
@@ -95,18 +107,24 @@ def _crawl(cfg: LanguageConfig) -> Iterator[Row]:
         f"about {sampled.pages:,} pages, {sampled.record_bytes / 1e6:,.1f} MB of records; estimated from "
         f"{sampled.parts_read:,} of {sampled.parts:,} parts of the index"
     )
-    yield _row(cfg.dump, amount, clean, source.licence, f"read by this command, up to size={cfg.size}")
+    yield _row(cfg.dump, amount, clean, source.licence, f"{READ}, up to size={cfg.size}") | {"uri": uri}
 
 
 def _opus(cfg: LanguageConfig) -> Iterator[Row]:
     sides = languages.get(cfg.lang), languages.get(cfg.source)
     entries = list_corpora(SourceContext(*sides, Path(cfg.cache), cfg.base_urls))
+    limited = list_corpora(SourceContext(*sides, Path(cfg.cache), cfg.base_urls, OPUS_PAIRS))
+    names = {entry["corpus"] for entry in limited}
+    yield _row("OPUS", "its smallest corpora", None, "as stated for each", READ) | {
+        "pairs": sum(entry["alignment_pairs"] for entry in limited)
+    }
     for entry in sorted(entries, key=lambda each: -each["alignment_pairs"])[:_MAX_CORPORA]:
         get = (
             f"xling corpus parallel pair={cfg.lang}-{cfg.source} source=opus:{entry['corpus']} "
             f"out={cfg.data}/{entry['corpus']}"
         )
         amount = f"{entry['alignment_pairs']:,} pairs"
+        get = READ if entry["corpus"] in names else get
         yield _row(f"OPUS {entry['corpus']}", amount, None, "as stated for it on OPUS", get)
     if len(entries) > _MAX_CORPORA:
         amount = f"{len(entries) - _MAX_CORPORA} smaller corpora"

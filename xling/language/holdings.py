@@ -46,6 +46,8 @@ class Holdings:
         num_labels: suite -> training rows in the source language.
         own_labels: those that have training rows in the language itself.
         lacking: suite -> what is missing to score it in the language.
+        remote: source URIs of running text that can be downloaded.
+        downloads: pairs of the language and the source language that OPUS would give.
     """
 
     texts: dict[str, list[str]] = field(default_factory=dict)
@@ -56,6 +58,8 @@ class Holdings:
     num_labels: dict[str, int] = field(default_factory=dict)
     own_labels: list[str] = field(default_factory=list)
     lacking: dict[str, str] = field(default_factory=dict)
+    remote: list[str] = field(default_factory=list)
+    downloads: int = 0
 
     def num_pairs(self, lang: str) -> int:
         """Return the rows that a language shares with the source language."""

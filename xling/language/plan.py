@@ -5,34 +5,36 @@ can be read, and changed by ``STEP.key=value``. The Transformer's steps are thos
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from xling.core import languages
 from xling.core.commands import pipeline
 from xling.core.settings import config
 from xling.language.body import num_parameters, shape_of
-from xling.language.holdings import DICTIONARIES, Holdings, shared_words
+from xling.language.holdings import DICTIONARIES, Holdings
 from xling.language.settings import LanguageConfig
-from xling.language.times import EFFICIENCY
+from xling.language.text_steps import (
+    AUDIT,
+    MINED,
+    SWITCHED,
+    Plan,
+    add_corpora,
+    add_mining,
+    add_switched,
+    choose_relatives,
+    downloaded_pairs,
+    sources_of_sentences,
+)
+from xling.language.times import EFFICIENCY, TOKENS_OF_A_ROW, TRAINING
 
-NUM_RELATIVES = 3
-LEAST_SHARED = 0.15
-"""Share of running words that a language of another family must have in common to count as a relative."""
 LESS = 0.75
 """Share of the text or of the labels that is left to measure what more of them would bring."""
-LEAST_TEXT_BYTES = 2_000
-"""Of the running text of a language; a build that keeps no document is an error, and would stop the command."""
 STATIC_SHARE, STATIC_MINUTES = 0.1, 24.0
 NARROW_DIM, WIDE_DIM, WIDE_MINUTES = 192, 512, 5
 """Numbers of a static vector, and minutes of training from which more of them are better (results.d/language.md)."""
-BODY_SHARE = 0.55
-SWITCHED_PAIRS = 5000
-"""Of each source: aligning the words of so many takes about a minute."""
-EXPORT = "txt"
-MINED, SWITCHED = "mined", "switched"
-"""Steps, and the folders below ``corpora`` that they write."""
-ROWS_OF_AN_HOUR = 5000
+BODY_SHARE, SCORES_SHARE = 0.4, 0.2
+"""Of the hours, for the training of the Transformer and for its fine-tuning; static encoders take the rest."""
+ROWS_OF_AN_HOUR, LEAST_ROWS = 5000, 200
 TRANSFORMER = "evening.yaml"
 FIT: Mapping[str, dict[str, Any]] = {
     "tag": {"epochs": 3},
@@ -44,31 +46,11 @@ FIT: Mapping[str, dict[str, Any]] = {
 TRANSFORMER_FIT: Mapping[str, Any] = {"lr": 5e-5, "epochs": 3, "batch_rows": 32}
 NEIGHBOURS_FIT: Mapping[str, Any] = {"text_features": "neighbours"}
 """For texts with one class, of which a language has some hundreds with a label."""
+JOINED = "joined"
+JOINED_KINDS = ("tag", "classify", "pair")
+"""Kinds of suites for which the Transformer is fine-tuned together with the static encoder."""
 SEARCH: Mapping[str, Any] = {"centred": True, "distance": "csls", "match": 3}
 SCORED_KINDS = (*FIT, "retrieval")
-
-
-@dataclass
-class Plan:
-    """Steps of the pipeline, and why they are as they are.
-
-    Attributes:
-        steps: name -> step, as in a pipeline file.
-        choices: what was chosen, its value, and its rule.
-        relatives: languages that are read beside the language itself.
-        models: name of a model in the tables -> its folder.
-        labellers: suite -> folder of a model that labels texts.
-    """
-
-    steps: dict[str, dict[str, Any]] = field(default_factory=dict)
-    choices: list[tuple[str, str, str]] = field(default_factory=list)
-    relatives: list[str] = field(default_factory=list)
-    models: dict[str, str] = field(default_factory=dict)
-    labellers: dict[str, str] = field(default_factory=dict)
-
-    def choose(self, what: str, value: object, rule: str) -> None:
-        """Note a choice."""
-        self.choices.append((what, str(value), rule))
 
 
 def make_plan(cfg: LanguageConfig, holdings: Holdings, kinds: Mapping[str, str], product_rate: float) -> Plan:
@@ -81,18 +63,10 @@ def make_plan(cfg: LanguageConfig, holdings: Holdings, kinds: Mapping[str, str],
         product_rate: of this machine's matrix products on one core, operations a second.
     """
     plan = Plan()
-    plan.relatives = list(cfg.relatives) or _relatives(cfg, holdings)
-    plan.choose(
-        "relatives",
-        ", ".join(plan.relatives) or "none",
-        "given"
-        if cfg.relatives
-        else f"aligned text is there; the same family and script first, then a share of "
-        f"{LEAST_SHARED:.0%} of the running words in common; at most {NUM_RELATIVES}",
-    )
-    _add_corpora(plan, cfg, holdings)
+    choose_relatives(plan, cfg, holdings)
+    add_corpora(plan, cfg, holdings)
     suites = [name for name in holdings.suites if kinds[name] in SCORED_KINDS]
-    if holdings.num_pairs(cfg.lang) >= cfg.least:
+    if (num_pairs := holdings.num_pairs(cfg.lang) + holdings.downloads) >= cfg.least:
         _add_static(plan, cfg, holdings, suites, kinds)
         if cfg.body:
             _add_transformer(plan, cfg, holdings, suites, kinds, product_rate)
@@ -104,58 +78,11 @@ def make_plan(cfg: LanguageConfig, holdings: Holdings, kinds: Mapping[str, str],
         plan.choose(
             "models",
             "none",
-            f"{holdings.num_pairs(cfg.lang):,} rows of aligned text; at least {cfg.least} are needed. Bring translated "
+            f"{num_pairs:,} rows of aligned text; at least {cfg.least} are needed. Bring translated "
             f"sentences: {cfg.least} train an encoder in minutes, and the verses of a New Testament are 8,000",
         )
     _add_report(plan, cfg)
     return plan
-
-
-def _relatives(cfg: LanguageConfig, holdings: Holdings) -> list[str]:
-    ours = languages.get(cfg.lang)
-    ranked = []
-    for code in holdings.pairs:
-        if code in (cfg.lang, cfg.source) or code not in languages.LANGUAGES:
-            continue
-        other, shared = languages.LANGUAGES[code], shared_words(holdings, cfg.lang, code)
-        is_family = other.family == ours.family and other.script == ours.script
-        if holdings.num_pairs(code) >= cfg.least and (is_family or shared >= LEAST_SHARED):
-            ranked.append((not is_family, -shared, code))
-    return [code for *_, code in sorted(ranked)[:NUM_RELATIVES]]
-
-
-def _add_corpora(plan: Plan, cfg: LanguageConfig, holdings: Holdings) -> None:
-    leaks = {}
-    if holdings.suites:
-        plan.steps["leaks"] = {
-            "stage": "eval leaks",
-            "config": {"data": str(cfg.data), "out": f"{cfg.out}/leaks", "suites": holdings.suites},
-        }
-        leaks = {"after": ["leaks"]}
-    remote = ["wiki:", f"cc-index:{cfg.dump}"] if cfg.size else []
-    for code in (cfg.lang, *plan.relatives, cfg.source):
-        own, num_bytes = holdings.texts.get(code, ()), holdings.text_bytes.get(code, 0)
-        if own and num_bytes < LEAST_TEXT_BYTES:
-            reason = (
-                f"its files have {num_bytes:,} bytes; of fewer than {LEAST_TEXT_BYTES:,} nothing may be left"
-            )
-            plan.choose(f"text of {code}", "left out", reason)
-            own = ()
-        uris = [*own, *(remote if code == cfg.lang else ())]
-        if uris:
-            settings: dict[str, Any] = {"lang": code, "source": uris, "out": f"{cfg.out}/corpora/{code}"}
-            if code in (cfg.lang, cfg.source):
-                settings["export"] = EXPORT
-            if leaks:
-                settings["settings"] = {"contamination": {"leaks": f"{cfg.out}/leaks"}}
-            if remote and code == cfg.lang:
-                settings |= {"size": cfg.size, "cache": cfg.cache}
-                settings["base_urls"] = {
-                    key: url for key, url in cfg.base_urls.items() if key in ("wiki", "cc")
-                }
-            plan.steps[f"text_{code}"] = {"stage": "corpus mono", **leaks, "config": settings}
-    if not any(name.startswith("text_") for name in plan.steps):
-        plan.choose("corpora", "none", "no running text was given, and size= was not given")
 
 
 def _add_static(
@@ -168,11 +95,19 @@ def _add_static(
     dim = WIDE_DIM if minutes >= WIDE_MINUTES else NARROW_DIM
     plan.choose("numbers of a vector", dim, f"{WIDE_DIM} from {WIDE_MINUTES} minutes, else {NARROW_DIM}")
     langs = [cfg.lang, cfg.source, *plan.relatives]
+    downloaded, after = downloaded_pairs(plan)
     sources = sorted({name for code in langs for name in holdings.pairs.get(code, ())})
     for name, of_rows in (("", {"held_out": 0.02}), ("_less", {"share": LESS})):
         rows, encoder = f"{cfg.out}/rows{name}", f"{cfg.out}/models/static{name}"
-        settings = {"data": str(cfg.data), "out": rows, "langs": langs, "sources": sources, **of_rows}
-        plan.steps[f"rows{name}"] = {"stage": "corpus nway", "config": settings}
+        settings = {
+            "data": str(cfg.data),
+            "out": rows,
+            "langs": langs,
+            "sources": sources,
+            **of_rows,
+            **downloaded,
+        }
+        plan.steps[f"rows{name}"] = {"stage": "corpus nway", "after": after, "config": settings}
         settings = {"data": rows, "out": encoder, "model": {"dim": dim, "bits": 18}}
         settings |= {"updates": cfg.updates} if cfg.updates else {"minutes": minutes}
         plan.steps[f"static{name}"] = {
@@ -181,58 +116,24 @@ def _add_static(
             "config": settings,
         }
     plan.models["static"] = f"{cfg.out}/models/static"
-    if linked := [name for name in sources if name not in (*DICTIONARIES, "udhr")]:
+    linked = [name for name in sources if name not in (*DICTIONARIES, "udhr")]
+    if linked or downloaded:
         links = {"data": str(cfg.data), "out": f"{cfg.out}/links", "source": cfg.source, "sources": linked}
-        links["langs"] = [cfg.lang, *plan.relatives]
-        plan.steps["links"] = {"stage": "corpus links", "config": links}
+        links |= {"langs": [cfg.lang, *plan.relatives], **downloaded}
+        plan.steps["links"] = {"stage": "corpus links", "after": after, "config": links}
     plan.choose(
         "training rows of a suite", f"{_most_rows(cfg):,}", f"{ROWS_OF_AN_HOUR:,} for each hour of hours="
     )
     for suite in suites:
         _add_static_scores(plan, cfg, holdings, suite, kinds[suite])
-    _add_mining(plan, cfg)
-    _add_switched(plan, cfg, holdings)
+    add_mining(plan, cfg)
+    add_switched(plan, cfg, holdings)
     held_out = {"retrieval": [f"{cfg.out}/rows/held_out"], "name": "held_out", **SEARCH}
     held_out |= {"checkpoints": [f"static={plan.models['static']}"], "systems": ["pretrained", "random"]}
     plan.steps["held_out"] = _step(
         held_out, f"{cfg.out}/scores/static/held_out", ["rows", "static"], optional=False
     )
     _add_export(plan, cfg, "static", "static")
-
-
-def _add_mining(plan: Plan, cfg: LanguageConfig) -> None:
-    """Add the search for translations in the running text of both sides, if both are there."""
-    sides = [f"text_{code}" for code in (cfg.lang, cfg.source)]
-    if all(side in plan.steps for side in sides):
-        src, tgt = (f"{cfg.out}/corpora/{code}/{code}.{EXPORT}" for code in (cfg.lang, cfg.source))
-        settings = {
-            "pair": f"{cfg.lang}-{cfg.source}",
-            "src": src,
-            "tgt": tgt,
-            "out": f"{cfg.out}/corpora/{MINED}",
-        }
-        settings["checkpoint"] = plan.models["static"]
-        plan.steps[MINED] = {"stage": "mine", "after": [*sides, "static"], "config": settings}
-
-
-def _add_switched(plan: Plan, cfg: LanguageConfig, holdings: Holdings) -> None:
-    """Add text in which words of both languages alternate, made from their word alignment."""
-    if not (sources := _sources_of_sentences(holdings, cfg.lang)):
-        return
-    pair, folder = f"{cfg.source}-{cfg.lang}", f"{cfg.out}/aligned"
-    texts: dict[str, Any] = {"data": str(cfg.data), "out": f"{folder}/pairs", "source": cfg.source}
-    texts["limit"] = SWITCHED_PAIRS
-    src, tgt = (f"{folder}/pairs/{pair}/train.{code}" for code in (cfg.source, cfg.lang))
-    switch = {"pair": pair, "source": [f"{folder}/words"], "out": f"{cfg.out}/corpora/{SWITCHED}"}
-    plan.steps |= {
-        "pairs": {"stage": "corpus pairs", "config": {**texts, "langs": [cfg.lang], "sources": sources}},
-        "words": {
-            "stage": "align",
-            "after": ["pairs"],
-            "config": {"pair": pair, "src": src, "tgt": tgt, "out": f"{folder}/words"},
-        },
-        SWITCHED: {"stage": "corpus codeswitch", "after": ["words"], "config": switch},
-    }
 
 
 def _add_static_scores(plan: Plan, cfg: LanguageConfig, holdings: Holdings, suite: str, kind: str) -> None:
@@ -263,7 +164,7 @@ def _add_static_scores(plan: Plan, cfg: LanguageConfig, holdings: Holdings, suit
 
 
 def _most_rows(cfg: LanguageConfig) -> int:
-    return max(200, int(ROWS_OF_AN_HOUR * cfg.hours))
+    return max(LEAST_ROWS, int(ROWS_OF_AN_HOUR * cfg.hours))
 
 
 def _add_export(plan: Plan, cfg: LanguageConfig, model: str, step: str) -> None:
@@ -331,22 +232,87 @@ def _add_transformer(
         f"those of recipes/{TRANSFORMER}, or what fits into {BODY_SHARE:.0%} of hours= at {EFFICIENCY:g} of this "
         f"core's {product_rate / 1e9:.0f} GFLOP/s",
     )
-    models = [f"transformer={plan.models['transformer']}", f"body={cfg.out}/transformer/body"]
+    (vocabulary,) = (step["config"] for step in steps.values() if step["stage"] == "vocab")
+    plan.choose(
+        "pieces of its vocabulary",
+        f"at most {int(vocabulary['size']):,}",
+        f"those of the body, and what the aligned text yields; languages are drawn by size^{vocabulary['alpha']}",
+    )
+    plan.choose("weights of the Transformer", "the last", "the learning rate falls to 0 by the last update")
+    plan.models[JOINED] = plan.models["transformer"]
+    plan.choose(
+        "labels by the Transformer",
+        "together with the static encoder",
+        "where a suite allows it; texts with one class by text_features=neighbours, made for some hundreds of labels",
+    )
     after = [last, "links"] if "links" in plan.steps else [last]
-    for suite in suites:
-        num_rows = min(_most_rows(cfg), holdings.num_labels.get(suite, _most_rows(cfg)))
-        fit = NEIGHBOURS_FIT if kinds[suite] == "classify" else TRANSFORMER_FIT
-        common = _evaluation(cfg, suite, kinds[suite], num_rows, "links" in after, fit)
-        settings = {key: value for key, value in common.items() if key != "match"}
-        settings |= {"systems": ["pretrained"], "checkpoints": models}
-        plan.steps[f"{suite}_transformer"] = _step(settings, f"{cfg.out}/scores/transformer/{suite}", after)
-        if kinds[suite] in FIT and suite in holdings.num_labels:
-            _add_labeller(plan, cfg, suite, num_rows, common["fit"], after)
+    _add_transformer_scores(plan, cfg, holdings, suites, kinds, weights / (product_rate * EFFICIENCY), after)
     _add_export(plan, cfg, "transformer", last)
 
 
+def _add_transformer_scores(
+    plan: Plan,
+    cfg: LanguageConfig,
+    holdings: Holdings,
+    suites: list[str],
+    kinds: Mapping[str, str],
+    weight_s: float,
+    after: list[str],
+) -> None:
+    """Add the scores of the Transformer, alone and with the static encoder, of its body, and models that label texts.
+
+    Args:
+        weight_s: time of one operation a weight.
+        after: steps that come before.
+    """
+    tuned = [suite for suite in suites if kinds[suite] in FIT and kinds[suite] != "classify"]
+    most = _most_rows_of_transformer(plan, cfg, len(tuned), weight_s)
+    for suite in suites:
+        num_rows = holdings.num_labels.get(suite, _most_rows(cfg))
+        num_rows = min(num_rows, most if suite in tuned else _most_rows(cfg))
+        fit = NEIGHBOURS_FIT if kinds[suite] == "classify" else TRANSFORMER_FIT
+        common = _evaluation(cfg, suite, kinds[suite], num_rows, "links" in after, fit)
+        settings = {key: value for key, value in common.items() if key != "match"}
+        taught, body = f"transformer={plan.models['transformer']}", f"body={cfg.out}/transformer/body"
+        is_tuned, is_joined = kinds[suite] in FIT, kinds[suite] in JOINED_KINDS
+        systems = ["pretrained", JOINED] if is_joined else ["pretrained"]
+        chosen: dict[str, dict[str, Any]] = {
+            "transformer": {"systems": systems, "checkpoints": [taught]},
+            "body": {"systems": ["pretrained"], "checkpoints": [body]},
+        }
+        if is_tuned:
+            chosen["body"]["seeds"] = list(cfg.seeds[:1])
+        else:  # the words of the static encoder are compared too
+            chosen[JOINED] = {"systems": [JOINED], "checkpoints": [taught], "match": SEARCH["match"]}
+        for name, each in chosen.items():
+            plan.steps[f"{suite}_{name}"] = _step(settings | each, f"{cfg.out}/scores/{name}/{suite}", after)
+        if is_tuned and suite in holdings.num_labels:
+            _add_labeller(plan, cfg, suite, num_rows, common["fit"], is_joined, after)
+
+
+def _most_rows_of_transformer(plan: Plan, cfg: LanguageConfig, num_suites: int, weight_s: float) -> int:
+    """Return how many rows each suite's fine-tunings may read; ``weight_s`` is the time of one operation a weight."""
+    trainings = len(cfg.seeds) + 2  # of the body with one seed, and of the model that labels texts
+    row_s = TRAINING * TOKENS_OF_A_ROW * int(TRANSFORMER_FIT["epochs"]) * trainings * weight_s
+    fitting = int(cfg.hours * 3600 * SCORES_SHARE / (max(1, num_suites) * row_s))
+    most = min(_most_rows(cfg), max(LEAST_ROWS, fitting))
+    if num_suites:
+        plan.choose(
+            "rows of a suite for the Transformer",
+            f"{most:,}",
+            f"what {trainings} fine-tunings read in {SCORES_SHARE:.0%} of hours=, at least {LEAST_ROWS}",
+        )
+    return most
+
+
 def _add_labeller(
-    plan: Plan, cfg: LanguageConfig, suite: str, num_rows: int, fit: Mapping[str, Any], after: list[str]
+    plan: Plan,
+    cfg: LanguageConfig,
+    suite: str,
+    num_rows: int,
+    fit: Mapping[str, Any],
+    is_joined: bool,
+    after: list[str],
 ) -> None:
     """Add a model that labels texts, for `xling predict`; tables have the mean of all seeds, it has the first."""
     plan.labellers[suite] = f"{cfg.out}/models/{suite}"
@@ -356,7 +322,7 @@ def _add_labeller(
         "out": plan.labellers[suite],
     }
     settings |= {"data": str(cfg.data), "source": cfg.source, "train_rows": num_rows}
-    settings["fit"] = {**fit, "seed": cfg.seeds[0]}
+    settings |= {"fit": {**fit, "seed": cfg.seeds[0]}, "joined": is_joined}
     plan.steps[f"{suite}_model"] = {"stage": "finetune", "after": after, "config": settings}
 
 
@@ -370,10 +336,11 @@ def _training_steps(cfg: LanguageConfig, plan: Plan, holdings: Holdings) -> dict
         ", ".join(f"{key} {value}" for key, value in shape.items()) or f"that of recipes/{TRANSFORMER}",
         "that of the body" if shape else "the body is not here; STEP.model.dim= and the like change it",
     )
-    by_lang = {code: _sources_of_sentences(holdings, code) for code in (cfg.lang, *plan.relatives)}
-    langs = [code for code, names in by_lang.items() if names]
+    by_lang = {code: sources_of_sentences(holdings, code) for code in (cfg.lang, *plan.relatives)}
+    downloaded, waits_for = downloaded_pairs(plan)
+    langs = [code for code, names in by_lang.items() if names or (downloaded and code == cfg.lang)]
     values = {"data": str(cfg.data), "body": cfg.body, "out": out, "langs": ",".join(langs)}
-    left_out = ("eval", "report", "corpus nway", "pretrain static")
+    left_out = ("eval", "report", "corpus nway", "corpus links", "pretrain static")
     kept = {name: step for name, step in raw["steps"].items() if step["stage"] not in left_out}
     steps = {}
     for name, step in pipeline.substitute(kept, {**raw["vars"], **values}, path).items():
@@ -382,16 +349,13 @@ def _training_steps(cfg: LanguageConfig, plan: Plan, holdings: Holdings) -> dict
         replaced = _replaced(step, f"{out}/static", plan.models["static"])
         if step["stage"] == "corpus pairs":
             sources = sorted({name for names in by_lang.values() for name in names})
-            replaced["config"] |= {"source": cfg.source, "sources": sources}
+            replaced["config"] |= {"source": cfg.source, "sources": sources, **downloaded}
+            after += waits_for
         if step["stage"] == "pretrain":
             replaced["config"]["model"] |= shape
             replaced["config"]["objectives"]["teach"]["source"] = cfg.source
         steps[f"transformer_{name}"] = {**replaced, "after": after}
     return steps
-
-
-def _sources_of_sentences(holdings: Holdings, code: str) -> list[str]:
-    return [name for name, rows in holdings.pairs.get(code, {}).items() if rows and name not in DICTIONARIES]
 
 
 def _replaced(value: Any, old: str, new: str) -> Any:
@@ -415,7 +379,7 @@ def _add_report(plan: Plan, cfg: LanguageConfig) -> None:
                 "title": f"All scores: {name}",
             },
         }
-    also = (MINED, SWITCHED, *(f"{suite}_model" for suite in plan.labellers))
+    also = (AUDIT, MINED, SWITCHED, *(f"{suite}_model" for suite in plan.labellers))
     plan.steps["report"] = {
         "stage": "language report",
         "after": [*(["details"] if scored else plan.steps), *(each for each in also if each in plan.steps)],

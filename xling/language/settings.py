@@ -9,6 +9,8 @@ from xling.core.settings import values
 from xling.core.settings.values import COUNT, COUNT_OR_NONE, POSITIVE, Lang, ranged
 
 LEAST_PAIRS = 500
+OPUS_PAIRS = 200_000
+"""Most pairs that are downloaded from OPUS, its smallest corpora first; the first one is read whole."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +22,8 @@ class LanguageConfig:
         data: folder of text, translations and test sets, as docs/hour.md lays it out, or of your own files.
         out: folder of everything that is made; ``runs/language/LANG`` when empty.
         hours: time on the clock for all models and tables on this machine. It sets the lengths of trainings.
-        size: what may be downloaded of the crawl, for example ``20GB``; the language's Wikipedia comes with it. Empty
-            downloads nothing.
+        size: what may be downloaded of the crawl, for example ``20GB``, a tenth each for the source language and the
+            relatives. The language's Wikipedia and small corpora of OPUS come with it. Empty downloads nothing.
         dump: the dump of Common Crawl.
         body: an encoder whose Transformer learns the language too, for example ``hf:DIR``; empty trains the static
             encoder alone.

@@ -20,12 +20,13 @@ from xling.core.output.command_result import Answer
 from xling.core.settings.config import to_dict
 from xling.corpora.sources.source import SOURCES
 from xling.eval.rows.suite import suites
-from xling.language.elsewhere import look_elsewhere
+from xling.language.elsewhere import add_downloads, look_elsewhere
 from xling.language.holdings import LEAST_LETTERS, Holdings, languages_named, look, shared_words
 from xling.language.known import NOT_STATED as TEXT_LICENCE
 from xling.language.known import SCORES, licence_of, scores_near
-from xling.language.plan import Plan, make_plan
+from xling.language.plan import make_plan
 from xling.language.settings import LanguageConfig
+from xling.language.text_steps import Plan
 from xling.language.times import minutes_of
 from xling.pages.tabular import Table, to_markdown
 
@@ -54,10 +55,12 @@ def run(cfg: LanguageConfig) -> Answer:
         rate = _rate_of(out) or product_rate()
         holdings = look(cfg.data, cfg.lang, cfg.source)
         _check_is_enough(cfg, holdings)
+        elsewhere = look_elsewhere(cfg) if cfg.size else []
+        add_downloads(holdings, elsewhere)
         plan = make_plan(cfg, holdings, {name: suites()[name].kind for name in holdings.suites}, rate)
         with manifest.publish(out, STAGE, settings, inputs) as publication:
             facts = _facts(cfg, holdings, plan) | {RATE: rate}
-            facts["elsewhere"] = look_elsewhere(cfg) if cfg.size else []
+            facts["elsewhere"] = elsewhere
             facts["minutes"] = minutes_of(plan.steps, holdings.text_bytes, rate)
             _write(publication.path, cfg, plan, facts)
             publication.counts |= {"steps": len(plan.steps), "suites": len(holdings.suites)}
@@ -131,7 +134,7 @@ def _facts(cfg: LanguageConfig, holdings: Holdings, plan: Plan) -> dict[str, Any
             [name, rows, licence_of(name)] for name, rows in holdings.pairs.get(cfg.lang, {}).items() if rows
         ],
         "hours": cfg.hours,
-        "expected": _expected(holdings.num_pairs(cfg.lang)),
+        "expected": _expected(holdings.num_pairs(cfg.lang) + holdings.downloads),
         "suites": {
             name: {
                 "kind": suites()[name].kind,

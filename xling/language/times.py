@@ -12,8 +12,8 @@ _MEASURED_AT = 137e9
 """Operations a second of the core on which the rates below were measured: Swahili, 4,000 pairs, 2026-11-27."""
 _TEXT_BYTES_PER_S, _STATIC_UPDATES_PER_S, _STATIC_ROWS_PER_S = 0.5e6, 16.0, 1250.0
 _OF_A_STEP_S = 3.0
-_TOKENS_OF_A_ROW, _ROWS_OF_RETRIEVAL = 40, 2000
-_PASS, _TRAINING = 2, 6  # operations a weight and token
+TOKENS_OF_A_ROW, _ROWS_OF_RETRIEVAL = 40, 2000
+_PASS, TRAINING = 2, 6  # operations a weight and token
 
 
 def minutes_of(
@@ -42,7 +42,7 @@ def minutes_of(
             part, spent = "static encoders", updates or 60 * cfg.get("minutes", 0)
         elif stage == "pretrain":
             tokens = int(cfg["train"]["updates"]) * int(cfg["train"]["batch_tokens"])
-            part, spent = "Transformer", _TRAINING * weights * tokens / (product_rate * EFFICIENCY)
+            part, spent = "Transformer", TRAINING * weights * tokens / (product_rate * EFFICIENCY)
         elif stage in ("eval", "finetune"):
             part, spent = _of_scores(cfg, slower, weights / (product_rate * EFFICIENCY))
         seconds[part] += spent + _OF_A_STEP_S
@@ -56,5 +56,5 @@ def _of_scores(cfg: Mapping[str, Any], slower: float, weight_s: float) -> tuple[
     trained = cfg.get("train_rows", 0) * cfg.get("fit", {}).get("epochs", 0) * len(cfg.get("seeds", [1]))
     if is_static:
         return "scores of the static encoder", slower * trained / _STATIC_ROWS_PER_S
-    operations = _TRAINING * trained if trained else _PASS * _ROWS_OF_RETRIEVAL
-    return "scores of the Transformer", len(names) * operations * _TOKENS_OF_A_ROW * weight_s
+    operations = TRAINING * trained if trained else _PASS * _ROWS_OF_RETRIEVAL
+    return "scores of the Transformer", len(names) * operations * TOKENS_OF_A_ROW * weight_s

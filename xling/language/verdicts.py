@@ -25,6 +25,7 @@ DOES: Mapping[str, str] = {
 NAMES: Mapping[str, str] = {
     "static": "the static encoder",
     "transformer": "the Transformer",
+    "joined": "the Transformer with the static encoder",
     "body": "the model that it started from",
     "random": "untrained weights",
     "majority": "the most frequent label",

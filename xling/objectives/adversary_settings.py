@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from xling.core.errors import UserError
+from xling.core.settings.unused import Condition
 from xling.core.settings.values import NOT_NEGATIVE, POSITIVE, OneOf, ranged
 from xling.objectives.base_settings import TaskConfig, declare
 from xling.text.files import shards
@@ -32,16 +33,14 @@ class LangAdversaryConfig(TaskConfig):
     form: str = ranged("classes", OneOf(("classes", "wgan")))
     clip: float = ranged(CLIP, POSITIVE)
     pooling: str = ranged("mean", OneOf(("mean", "cls")))
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        Condition("clip", lambda c: c.form == "wgan", "form=wgan"),
+        Condition("warmup", lambda c: c.reversal, "reversal above 0"),
+    )
 
     def check_data(self, langs: list[str]) -> None:
-        """Check that there are languages to tell apart, and that every setting does something."""
+        """Check that there are languages to tell apart."""
         super().check_data(langs)
-        if self.clip != CLIP and self.form != "wgan":
-            raise UserError(f"objectives.lang_adversary.clip={self.clip} with form={self.form}", "form=wgan")
-        if self.warmup and not self.reversal:
-            raise UserError(
-                f"objectives.lang_adversary.warmup={self.warmup} with reversal=0", "reversal above 0"
-            )
         there = [lang for lang in shards.list_languages(Path(self.data)) if lang in langs]
         if len(there) < 2:
             raise UserError(

@@ -23,11 +23,11 @@ from torch import Tensor, nn
 from xling import compat
 from xling.array_types import Float, Float64, Int
 from xling.core.sampling import rng
-from xling.core.settings import values
+from xling.core.settings import unused, values
 from xling.data.symbols import Symbols
 from xling.objectives import OBJECTIVES as OBJECTIVES
 from xling.objectives import settings as settings  # declares those of this package
-from xling.objectives.base_settings import SETTINGS, declare
+from xling.objectives.base_settings import CHUNKS, SETTINGS, declare
 from xling.objectives.base_settings import TaskConfig as TaskConfig
 from xling.objectives.contract_facts import Trial
 from xling.objectives.dataset import ObjectiveDataset as ObjectiveDataset
@@ -105,6 +105,7 @@ class Objective(ABC):
             **{item.name: getattr(cfg, item.name) for item in fields(declared) if item.init}
         )
         values.check(self.settings, f"objectives.{self.name}.")
+        unused.check_conditions((CHUNKS, *declared.conditions), self.settings, f"with objectives.{self.name}")
         self.settings.check_data(langs)
 
     def fit(self, shape: Any) -> None:

@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+from xling.core.settings.unused import Condition
 from xling.core.settings.values import COUNT, COUNT_OR_NONE, PART, SEQUENCE, OneOf, Range, ranged
 from xling.data.masking import check_shares
 from xling.text.files import shards
 
 SETTINGS: dict[str, type[TaskConfig]] = {}
 """Settings by the name of the objective."""
+CHUNKS = Condition("read_buffer", lambda c: c.read_chunk, "read_chunk above 0")
+"""Of every objective, beside its own conditions."""
 T = TypeVar("T", bound="TaskConfig")
 
 
@@ -46,6 +49,7 @@ class TaskConfig:
         decoder: it needs a model with a decoder.
         shardable: its loss only uses the weights in one forward pass.
         has_weights: it keeps weights of its own in the model.
+        conditions: settings that need another one to have an effect.
         data: binarised directory.
         langs: languages separated by commas; empty for all that the data has.
         alpha: exponent of the sampling of languages, or pairs, by their tokens.
@@ -58,6 +62,7 @@ class TaskConfig:
     decoder: ClassVar[bool] = False
     shardable: ClassVar[bool] = True
     has_weights: ClassVar[bool] = False
+    conditions: ClassVar[tuple[Condition, ...]] = ()
 
     data: str = ""
     langs: str = ""

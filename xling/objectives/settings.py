@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from xling.core.errors import UserError
+from xling.core.settings.unused import Condition
 from xling.core.settings.values import COUNT, NOT_NEGATIVE, PART, POSITIVE, SHARE, OneOf, Range, ranged
 from xling.data.masking import check_shares
 from xling.models.files import model_folder
@@ -182,6 +183,11 @@ class MbartConfig(TextConfig):
         rotate: share of the texts that is rotated.
     """
 
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        Condition("span_mean", lambda c: c.infill, "infill above 0"),
+        Condition("mask delete rotate", lambda c: c.style != "fairseq", "style=xling"),
+    )
+
     join: bool = True
     style: str = ranged("xling", OneOf(("xling", "fairseq")))
     infill: float = ranged(0.35, PART)
@@ -190,13 +196,6 @@ class MbartConfig(TextConfig):
     mask: float = ranged(0.0, PART)
     delete: float = ranged(0.0, PART)
     rotate: float = ranged(0.0, PART)
-
-    def check_data(self, langs: list[str]) -> None:
-        """Check that fairseq's noise can do it."""
-        super().check_data(langs)
-        for name in ("mask", "delete", "rotate") if self.style == "fairseq" else ():
-            if getattr(self, name):
-                raise UserError(f"objectives.mbart.{name} with style=fairseq", "style=xling")
 
     def check_model(self, langs: list[str], shape: Any) -> None:
         """Check the place of the language token."""
@@ -267,6 +266,9 @@ class TranslationConfig(PairConfig):
     """
 
     decoder: ClassVar[bool] = True
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        Condition("back_share tag", lambda c: c.back_translated, "back_translated="),
+    )
 
     directions: str = ""
     back_translated: str = ""
@@ -342,6 +344,10 @@ class UmtConfig(TextConfig):
 
     shardable: ClassVar[bool] = False
     has_weights: ClassVar[bool] = True
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        Condition("top_k temperature", lambda c: c.sample, "sample=true"),
+        Condition("own_share", lambda c: c.own_pieces, "own_pieces above 0"),
+    )
 
     pairs: str = ""
     sample: bool = False
@@ -405,6 +411,10 @@ class XlcoConfig(MaskConfig, PairConfig):
     """
 
     has_weights: ClassVar[bool] = True
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        Condition("normalise fill", lambda c: c.negatives == "queue", "negatives=queue"),
+        Condition("margin", lambda c: c.negatives == "batch", "negatives=batch"),
+    )
 
     negatives: str = ranged("queue", OneOf(("queue", "batch")))
     normalise: bool = False

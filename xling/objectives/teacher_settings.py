@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from xling.core import languages
 from xling.core.commands.inputs import STATIC_FILE
 from xling.core.errors import UserError
+from xling.core.settings.unused import Condition
 from xling.core.settings.values import NOT_NEGATIVE, POSITIVE, SHARE, OneOf, ranged
 from xling.models.files import model_folder
 from xling.objectives.base_settings import MaskConfig, PairConfig, declare
@@ -43,6 +44,10 @@ class DistillConfig(MaskConfig):
     temperature: float = ranged(2.0, POSITIVE)
     relation_heads: int = 0
     teacher_layer: int = 0
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        Condition("temperature", lambda c: c.soft, "soft above 0"),
+        Condition("relation_heads teacher_layer", lambda c: c.relations, "relations above 0"),
+    )
 
     def check_model(self, langs: list[str], shape: Any) -> None:
         """Check the teacher, and that the weights and the layers fit both models."""
@@ -111,6 +116,7 @@ class TeachConfig(PairConfig):
     sentence: float = ranged(1.0, NOT_NEGATIVE)
     words: float = ranged(1.0, NOT_NEGATIVE)
     sides: str = ranged("both", OneOf(("both", "target")))
+    conditions: ClassVar[tuple[Condition, ...]] = (Condition("least", lambda c: c.links, "links=ENCODER"),)
 
     def check_model(self, langs: list[str], shape: Any) -> None:
         """Check the teacher, the pairs that it can read, and that the losses and their settings have an effect."""
@@ -132,12 +138,6 @@ class TeachConfig(PairConfig):
         if not self.sentence + self.words > 0:
             raise UserError(
                 f"objectives.teach: sentence={self.sentence} words={self.words}", "one of the two above 0"
-            )
-        if not self.links and self.least != LEAST_SIMILARITY:
-            raise UserError(
-                f"objectives.teach.least={self.least} without links=",
-                "links=ENCODER, which links words",
-                "leave it out",
             )
         if self.links and not (Path(self.links) / STATIC_FILE).is_file():
             raise UserError(f"objectives.teach.links={self.links}", "an output of xling pretrain static")

@@ -9,6 +9,7 @@ import hashlib
 import html
 import io
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -61,7 +62,9 @@ def draw_figure(draw: Callable[[Any], None], caption: str, height_in: float = 2.
 
     # Ids inside of the picture are made from this salt; several pictures share one page.
     salt = hashlib.sha256(caption.encode()).hexdigest()[:8]
-    with mpl.rc_context({**_STYLE, "svg.hashsalt": salt}):
+    with mpl.rc_context({**_STYLE, "svg.hashsalt": salt}), warnings.catch_warnings():
+        # Text stays text: the reader's fonts show the letters that Matplotlib's own font has not.
+        warnings.filterwarnings("ignore", message=r"Glyph \d+ ")
         figure = Figure(figsize=(FIGURE_WIDTH_IN, height_in), layout="constrained")
         draw(figure.add_subplot())
         out = io.StringIO()

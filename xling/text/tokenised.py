@@ -30,8 +30,8 @@ _END_OF_WORD = "</w>"
 _UNSPACED = "\u0e01-\u0e7f\u3041-\u30ff\u3400-\u9fff。，、！？；：（）「」"
 _PHRASED = "\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff"
 """Thai, Lao, Burmese and Khmer, which put blanks between phrases."""
-# Where a script has no blanks, only the first piece of a line has the mark.
-_SENTENCEPIECE = re.compile(rf"▁\w\S*(?:\s+\S+)*?\s*▁|^▁ ?[{_UNSPACED}{_PHRASED}].*\S \S", re.MULTILINE)
+# In one word, and where a script has no blanks, only the first piece of a line has the mark.
+_SENTENCEPIECE = re.compile(r"▁\w\S*(?:\s+\S+)*?\s*▁|▁[^\w\s▁]+ ▁\w|^▁ ?[^\W\d_]", re.MULTILINE)
 _TRAINING_MARK = re.compile(
     r"</?s>|<(?:mask|pad|unk|eos|bos|MASK|PAD|UNK|EOS|BOS|extra_id_\d+|(?:start|end)_of_turn)>|<\|[a-z_]+\|>"
     r"|\[(?:CLS|SEP|MASK|PAD|UNK|BOS|EOS|/?INST|[a-z]{2}_[A-Z]{2})\]| \|\|\| \d+-\d+| ~~~ "

@@ -10,13 +10,13 @@ from typing import Any
 
 from xling.core.commands import inputs
 from xling.core.errors import UserError
-from xling.core.settings import config, values
+from xling.core.settings import config, unused, values
 from xling.models import parts
 from xling.models.files import model_folder
 from xling.models.model_setting import DECODER, ENCODER
 from xling.models.shape import ModelConfig, wrong_side
 from xling.objectives import declared
-from xling.objectives.base_settings import TaskConfig
+from xling.objectives.base_settings import CHUNKS, TaskConfig
 from xling.static.settings import StaticTraining
 from xling.text.encoders import check_encoder
 from xling.text.files import nway, shards
@@ -80,7 +80,8 @@ def _check_phase(cfg: PretrainConfig) -> tuple[list[str], bool]:
         declared.unscheduled(*next(iter(cfg.objectives.items())))
     else:
         declared.of_mix(cfg.objectives, data)
-    for settings in objectives.values():
+    for name, settings in objectives.items():
+        unused.check_conditions((CHUNKS, *settings.conditions), settings, f"with objectives.{name}")
         settings.check_data(langs)
         settings.check_model(langs, cfg.model)
     for name, folder in parts.frozen_encoders(cfg.model).items():

@@ -17,6 +17,7 @@ from fairseq.data.iterators import BufferedIterator
 from torch.utils.data import DataLoader
 
 from xling.array_types import Int
+from xling.core.errors import UserError
 from xling.objectives.dataset import ObjectiveDataset, Stream, collate_or_empty
 
 if TYPE_CHECKING:
@@ -162,8 +163,11 @@ class _Closable:
                 if self.is_closed:
                     return  # its processes end before the thread hands on that there are no more batches
                 yield batch
-        except Exception:
+        except Exception as error:
             self.is_read = False
+            if isinstance(error, UserError):  # a process of the loader puts its traceback in front
+                given, _, fix = str(error).rpartition("UserError: ")[2].strip().partition("; fix: ")
+                raise UserError(given, fix=fix) from None
             raise
         self.is_read = False
 

@@ -102,6 +102,11 @@ class JoinedBackend:
         best = heads[right.index(max(right))]
         return [TunedJoined(tuned, best) for tuned in self._encoder.fit(suite, train, dev, lang, cfg)]
 
+    def contains(self, system: Any) -> bool:
+        """Whether `fit` fine-tunes the encoder of another system as that one's ``fit`` does."""
+        is_trained = isinstance(system, EncoderBackend) and self.seeded and not system.random_init
+        return is_trained and system.digest == self._encoder.digest
+
     def average(self, checkpoints: Sequence[TunedJoined]) -> TunedJoined:
         """Average the weights of fine-tuned models; the other head is the same in all."""
         return replace(checkpoints[-1], tuned=tune.average_models([each.tuned for each in checkpoints]))

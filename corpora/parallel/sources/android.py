@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from xling.core.errors import UserError
-from xling.corpora.common.safe_xml import events, open_xml
+from xling.corpora.common.xml_units import DAMAGED, unit_events
 from xling.corpora.parallel.sources import PAIR_SOURCES, drop_row
 from xling.corpora.parallel.sources.units import Texts, TwoFiles
 from xling.text.document import Ledger
@@ -12,6 +12,7 @@ from xling.text.files.compressed import MAX_CELL_BYTES
 
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)|\"", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": " "}
+_GROUPS = frozenset({"string", "plurals", "string-array"})
 
 
 @PAIR_SOURCES.register("android")
@@ -28,33 +29,34 @@ class Android(TwoFiles):
         are not to be translated, are left out.
 
         Raises:
-            UserError: the file is damaged or holds no string.
+            UserError: the file holds no whole string.
         """
         texts: Texts = {}
         group, key, place, is_translated = "", "", 0, True
         parts: list[str] | None = None
-        with open_xml(path) as handle:
-            for kind, name, attributes in events(handle, str(path), {"string", "item"}):
-                if kind == "text":
-                    if parts is not None:
-                        parts.append(name)
-                elif name == "br" and parts is not None:
-                    parts.append(" ")
-                elif name in ("string", "plurals", "string-array") and kind == "start":
-                    group, place = attributes.get("name", ""), 0
-                    if (product := attributes.get("product", "default")) != "default":
-                        group = f"{group}@{product}"
-                    is_translated = attributes.get("translatable") != "false"
-                    key, parts = group, [] if name == "string" else None
-                elif name == "item" and kind == "start" and group:
-                    key, parts = f"{group}/{attributes.get('quantity') or place}", []
-                    place += 1
-                elif name in ("string", "item") and parts is not None:
-                    text, parts = _unescaped("".join(parts)), None
-                    if not key or len(text) > MAX_CELL_BYTES:
-                        drop_row(ledger, "malformed", f"{path}/{key}", text[:1000])
-                    elif is_translated and not text.startswith(("@string/", "@android:string/")):
-                        texts.setdefault(key, text)
+        for kind, name, attributes in unit_events(path, _GROUPS, {"resources"}, {"string", "item"}):
+            if kind == DAMAGED:
+                drop_row(ledger, "malformed", f"{path}", name)
+            elif kind == "text":
+                if parts is not None:
+                    parts.append(name)
+            elif name == "br" and parts is not None:
+                parts.append(" ")
+            elif name in _GROUPS and kind == "start":
+                group, place = attributes.get("name", ""), 0
+                if (product := attributes.get("product", "default")) != "default":
+                    group = f"{group}@{product}"
+                is_translated = attributes.get("translatable") != "false"
+                key, parts = group, [] if name == "string" else None
+            elif name == "item" and kind == "start" and group:
+                key, parts = f"{group}/{attributes.get('quantity') or place}", []
+                place += 1
+            elif name in ("string", "item") and parts is not None:
+                text, parts = _unescaped("".join(parts)), None
+                if not key or len(text) > MAX_CELL_BYTES:
+                    drop_row(ledger, "malformed", f"{path}/{key}", text[:1000])
+                elif is_translated and not text.startswith(("@string/", "@android:string/")):
+                    texts.setdefault(key, text)
         if not texts:
             raise UserError(
                 f"{path} holds no string", "XML with <resources><string name=...>", "check the file"

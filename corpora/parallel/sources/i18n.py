@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ from xling.corpora.parallel.sources import PAIR_SOURCES, drop_row
 from xling.corpora.parallel.sources.units import Texts, TwoFiles, read_small
 from xling.text.document import Ledger, replace_surrogates
 from xling.text.files.compressed import MAX_CELL_BYTES
+from xling.text.files.encodings import refuse_seven_bits
 
 MAX_BYTES = 1 << 26
 MAX_KEY_CHARS = 1 << 28
 """Of all keys in front of which another key stands."""
+_LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
 _CHROME = frozenset({"message", "description", "placeholders"})
 
 
@@ -30,11 +33,14 @@ class I18n(TwoFiles):
 
         The code of a language above all keys, as of Rails, does not belong to them.
 
+        A damaged file is refused: behind damage nobody can tell which object a key belongs to.
+
         Raises:
             UserError: the file is too large, no JSON object in UTF-8 or UTF-16, or holds no text.
         """
+        refuse_seven_bits(data := read_small(path, MAX_BYTES), path, letters=True)
         try:
-            values = json.loads(read_small(path, MAX_BYTES))
+            values = json.loads(_LAST_COMMA.sub(r"\1", data.decode(json.detect_encoding(data))))
         except (ValueError, RecursionError) as error:
             raise UserError(
                 f"{path} is not JSON: {error}", "a JSON object in UTF-8", "repair the file"

@@ -23,7 +23,7 @@ from xling.corpora.parallel.sources.inline import joined, mark_of_code
 from xling.corpora.parallel.sources.variants import check_languages, text_in_language
 from xling.text.document import Ledger
 from xling.text.files.compressed import CHUNK_BYTES, MAX_CELL_BYTES, DamagedBytes, read_chunks
-from xling.text.files.encodings import guess_encoding, refusal, refuse_seven_bits
+from xling.text.files.encodings import refuse_seven_bits
 
 # Inline elements whose content is formatting code of the editor, not text (TMX 1.4b, section 2.2).
 _CODE_TAGS = frozenset({"bpt", "ept", "it", "ph", "sub", "ut", "x"})
@@ -127,7 +127,6 @@ DAMAGED_CHAR = "\0"
 """Stands for bytes that cannot be decoded; XML forbids it."""
 _MARK = re.compile(r"<!--|<!\[CDATA\[|<tu(?=[\s>])|</tu\s*>|</(?:body|tmx)\s*>")
 _ENDS = {"<!--": "-->", "<![CDATA[": "]]>"}
-_MIN_BAD = 4  # bytes that are not UTF-8
 _DECLARED = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([\w.:-]+)["']""")
 _MARKS_OF_ORDER = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -292,15 +291,5 @@ def _encoding_of(head: bytes, name: str) -> tuple[str, int]:
     if info is None or info.name == "utf-7" or not info._is_text_encoding:
         raise UserError(f"{name}: unknown encoding {encoding}", "XML in UTF-8 or UTF-16", "convert the file")
     if info.name == "utf-8":
-        _check_utf8(head, name)
+        refuse_seven_bits(head, Path(name), letters=True)
     return info.name, 0
-
-
-def _check_utf8(head: bytes, name: str) -> None:
-    """Refuse a file that says UTF-8 while most of its letters are those of another encoding (UserError)."""
-    refuse_seven_bits(head, Path(name))
-    text = head.decode("utf-8", "replace")
-    num_bad = text.count("\ufffd")
-    num_good = sum(char > "\x7f" for char in text) - num_bad
-    if num_bad >= _MIN_BAD and num_bad > num_good and (encoding := guess_encoding(head)):
-        raise refusal(Path(name), encoding)

@@ -10,6 +10,8 @@ from xling.corpora.parallel.sources import SourceContext
 from xling.text.document import Ledger
 from xling.text.words.han import is_in_script
 
+SEVERAL_NOTE = "units with several texts in"
+
 
 def text_in_language(texts: Mapping[str, str], lang: Language, ledger: Ledger) -> str | None:
     """Return the text of a unit in a language, None where it has none.
@@ -28,7 +30,7 @@ def text_in_language(texts: Mapping[str, str], lang: Language, ledger: Ledger) -
     equal = [text for tag, text in texts.items() if fit(tag, lang) == best]
     in_script = [text for text in equal if is_in_script(text, lang)] or ([] if asks_text else equal)
     if len(set(in_script)) > 1:
-        ledger.count_event(f"units with several texts in {lang.name}, of which the first was read")
+        ledger.count_event(f"{SEVERAL_NOTE} {lang.name}, of which the first was read")
     return in_script[0] if in_script else None
 
 

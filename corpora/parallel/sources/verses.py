@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from xling.core.errors import UserError
-from xling.corpora.common.safe_xml import events, open_xml
+from xling.corpora.common.xml_units import DAMAGED, unit_events
 from xling.corpora.parallel.sources import PAIR_SOURCES, drop_row
 from xling.corpora.parallel.sources.units import TwoFiles
 from xling.text.document import Ledger
@@ -39,7 +39,7 @@ class Verses(TwoFiles):
         """Return verse number in capitals -> text; parts of one verse are joined, and lines without a number counted.
 
         Raises:
-            UserError: the file is damaged or holds no verse.
+            UserError: the file holds no verse, or is damaged and marks verses by empty elements.
         """
         verses: dict[str, list[str]] = {}
         if {".xml", ".usx"} & set(path.suffixes):
@@ -67,28 +67,31 @@ def _is_skipped(name: str, attributes: Mapping[str, str]) -> bool:
 def _read_xml(path: Path, verses: dict[str, list[str]], ledger: Ledger) -> None:
     number, depth = "", 0  # of what is skipped
     sizes: Counter[str] = Counter()
-    with open_xml(path) as handle:
-        for kind, value, attributes in events(handle, str(path)):
-            if depth or (kind == "start" and _is_skipped(value, attributes)):
-                depth += {"start": 1, "end": -1}.get(kind, 0)
-                continue
-            if kind != "text" and number in verses and value not in _INLINE:
-                verses[number].append(" ")
-            if kind == "text" and number:
-                sizes[number] += len(value)
-                if sizes[number] <= MAX_CELL_BYTES:
-                    verses.setdefault(number, []).append(value)
-            elif kind == "start" and value == "seg" and attributes.get("type", "verse") == "verse":
-                number = attributes.get("id", "").upper().removeprefix("B.")
-            elif kind == "start" and value == "verse":
-                # OSIS may write a verse as two empty milestones instead of an element around the text.
-                is_end = "eID" in attributes or "eid" in attributes
-                stated = (attributes.get(name) for name in ("osisID", "sID", "sid"))
-                number = next(filter(None, stated), "" if is_end else number).upper()
-                number = number.replace(" ", ".").replace(":", ".")
-                milestone = not {"sID", "sid"}.isdisjoint(attributes)
-            elif kind == "end" and (value == "seg" or (value == "verse" and not milestone)):
-                number = ""
+    for kind, value, attributes in unit_events(path, {"seg", "verse"}, {"chapter"}, frozenset()):
+        if kind == DAMAGED:
+            number = ""
+            drop_row(ledger, "malformed", f"{path}", value)
+            continue
+        if depth or (kind == "start" and _is_skipped(value, attributes)):
+            depth += {"start": 1, "end": -1}.get(kind, 0)
+            continue
+        if kind != "text" and number in verses and value not in _INLINE:
+            verses[number].append(" ")
+        if kind == "text" and number:
+            sizes[number] += len(value)
+            if sizes[number] <= MAX_CELL_BYTES:
+                verses.setdefault(number, []).append(value)
+        elif kind == "start" and value == "seg" and attributes.get("type", "verse") == "verse":
+            number = attributes.get("id", "").upper().removeprefix("B.")
+        elif kind == "start" and value == "verse":
+            # OSIS may write a verse as two empty milestones instead of an element around the text.
+            is_end = "eID" in attributes or "eid" in attributes
+            stated = (attributes.get(name) for name in ("osisID", "sID", "sid"))
+            number = next(filter(None, stated), "" if is_end else number).upper()
+            number = number.replace(" ", ".").replace(":", ".")
+            milestone = not {"sID", "sid"}.isdisjoint(attributes)
+        elif kind == "end" and (value == "seg" or (value == "verse" and not milestone)):
+            number = ""
     for number, size in sizes.items():
         if size > MAX_CELL_BYTES:
             drop_row(ledger, "malformed", f"{path}/{number}", "".join(verses.pop(number))[:1000])

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xling.core.commands.runner import STAGES, load
 from xling.core.errors import UserError
-from xling.core.settings import config
+from xling.core.settings import config, schema
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,33 @@ def recipe(folder: Path, text: str) -> Path:
 
 def test_defaults() -> None:
     assert config.load(Outer) == Outer()
+
+
+@dataclass(frozen=True)
+class Slow:
+    train: Inner = Inner(updates=7)
+    other: Inner = field(default_factory=lambda: Inner(lr=0.1))
+
+
+def test_one_setting_of_a_part_leaves_its_others_as_this_configuration_has_them() -> None:
+    """Not as the class of the part has them, which another configuration uses with other defaults."""
+    made = config.load(Slow, overrides=["train.fast=true", "other.updates=3"])
+    assert made == Slow(Inner(updates=7, fast=True), Inner(lr=0.1, updates=3))
+    assert config.load(Slow, overrides=["train.updates=10"]).train.updates == 10
+    shown = {key.name: key.default for key in schema.keys(Slow)}
+    assert (shown["train.updates"], shown["other.lr"], shown["other.updates"]) == (7, 0.1, 10)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("umt", ["data=x", "out=x", "pairs=en-sw"]),
+        ("back-translate", ["checkpoint=x", "text=x", "src=en", "tgt=sw", "out=x"]),
+    ],
+)
+def test_a_setting_of_greedy_search_leaves_it_greedy(command: str, words: list[str]) -> None:
+    cfg = config.load(load(STAGES[command].config), overrides=[*words, "search.max_len_b=20"])
+    assert (cfg.search.beam, cfg.search.max_len_b) == (1, 20)
 
 
 def test_scalars_are_converted_by_type(tmp_path: Path) -> None:

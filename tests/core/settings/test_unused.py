@@ -16,6 +16,8 @@ from xling.core.commands import pipeline
 from xling.core.commands.runner import STAGES, load, run_local
 from xling.core.errors import UserError
 from xling.core.settings import config, schema, unused
+from xling.objectives import declared
+from xling.objectives.base_settings import CHUNKS
 
 ROOT = Path(__file__).parents[3]
 # Settings under which all conditions of a command fail, where its defaults hold some of them.
@@ -26,7 +28,7 @@ FAILING = {
     "corpus langid-eval": ["text.sw=x"],
     "mine": ["index=exact", "margin=absolute", "src_vectors=a", "tgt_vectors=b"],
     "pretrain static": ["start.encoder=x", "updates=1"],
-    "umt": ["denoise=none"],
+    "umt": ["denoise=none", "collapse.patience=0"],
     "import hf": ["source=/"],
     "import fairseq": ["source=/"],
     "import xlm": ["source=/"],
@@ -39,6 +41,10 @@ OTHER = {
     ("corpus codeswitch", "alm.*"): ["mode=documents", "source=x"],
     ("corpus codeswitch", "alm.max_rate"): ["alm.rate=0.2"],
     ("corpus codeswitch", "seed"): ["mode=alm"],
+    **{
+        (command, "model.head_biases"): ["model.plain_head=true"]
+        for command in ("pretrain", "finetune mt", "umt")
+    },
     **{
         (command, "train.final_lr"): ["train.schedule=inverse_sqrt"]
         for command in ("pretrain", "finetune mt", "umt")
@@ -114,6 +120,33 @@ def _is_part(key: str, name: str) -> bool:
     return name.endswith(".*") and key.startswith(name[:-1]) and "." not in key[len(name) - 1 :]
 
 
+@pytest.mark.parametrize(
+    ("objective", "words", "needs"),
+    [
+        ("umt", {"top_k": "5"}, "sample=true"),
+        ("umt", {"temperature": "0.5"}, "sample=true"),
+        ("umt", {"own_share": "0.2"}, "own_pieces above 0"),
+        ("mbart", {"span_mean": "2", "infill": "0"}, "infill above 0"),
+        ("translation", {"back_share": "0.2"}, "back_translated="),
+        ("translation", {"tag": "true"}, "back_translated="),
+        ("xlco", {"margin": "0.5"}, "negatives=batch"),
+        ("xlco", {"fill": "false", "negatives": "batch"}, "negatives=queue"),
+        ("xlco", {"normalise": "true", "negatives": "batch"}, "negatives=queue"),
+        ("distill", {"temperature": "3", "soft": "0"}, "soft above 0"),
+        ("distill", {"teacher_layer": "1", "relations": "0"}, "relations above 0"),
+        ("mmlm", {"read_buffer": "3"}, "read_chunk above 0"),
+    ],
+)
+def test_a_setting_of_an_objective_without_effect_is_refused(
+    objective: str, words: dict[str, str], needs: str
+) -> None:
+    settings = config.from_dict(declared.find(objective), words)
+    with pytest.raises(UserError, match=f"changes nothing with objectives.{objective}: it needs {needs}"):
+        unused.check_conditions((CHUNKS, *settings.conditions), settings, f"with objectives.{objective}")
+    plain = config.from_dict(declared.find(objective), {})
+    unused.check_conditions((CHUNKS, *plain.conditions), plain)
+
+
 def test_what_is_given_and_used_passes() -> None:
     cfg = config.load(
         load(STAGES["back-translate"].config), overrides=[*filled("back-translate"), "search.beam=2"]
@@ -169,6 +202,15 @@ def test_no_recipe_has_a_setting_without_effect() -> None:
     num = 0
     for _, stage, cfg in _steps():
         unused.check(stage, cfg)
+        for objectives in [
+            *([cfg.objectives] if stage == "pretrain" else []),
+            *(phase.objectives for phase in getattr(cfg, "phases", {}).values()),
+            *([{"umt": cfg.back, cfg.denoise: cfg.denoise_settings}] if stage == "umt" else []),
+        ]:
+            for name, given_words in objectives.items():
+                words = {key: each for key, each in given_words.items() if key not in declared.MIX_SETTINGS}
+                settings = config.from_dict(declared.find(name), words)
+                unused.check_conditions((CHUNKS, *settings.conditions), settings, f"with {name}")
         if stage == "eval" and cfg.suites:  # else the reader's own files
             of_evaluation.check(cfg, [suites()[name] for name in expand(cfg.suites)])
         elif stage in ("finetune", "label"):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from xling.cli import main
 from xling.core import languages
 from xling.core.errors import UserError
 from xling.corpora.parallel.sources import SourceContext, open_sources
@@ -125,3 +126,22 @@ def test_texts_of_two_countries_are_counted(tmp_path: Path, codes: tuple[str, st
         "Um barco.",
     ]
     assert ledger.notes == {"units with several texts in Portuguese, of which the first was read": 1}
+
+
+def test_a_build_says_that_it_read_the_first_of_several_texts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmx(
+        tmp_path / "a.tmx",
+        {"en": "The bus is late today.", "pt-PT": "O autocarro atrasou-se.", "pt-BR": "O ônibus atrasou."},
+    )
+    words = [
+        f"source={path}",
+        f"out={tmp_path}/out",
+        "filters=repair",
+        "audit=false",
+        "dev_pairs=0",
+        "test_pairs=0",
+    ]
+    assert main(["corpus", "parallel", "pair=en-pt_BR", *words]) == 0
+    assert "units with several texts in Portuguese, of which the first was read: 1" in capsys.readouterr().out

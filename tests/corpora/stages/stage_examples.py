@@ -151,6 +151,9 @@ EXAMPLES = {
         Example("undecodable", "abc \ufffd"),
         Example("", "Stanê³a, ¿e cz³owiek myœla³.", settings={"lang": "pl"}),
         Example("lost_letters", "Des membres de l?Assembl?e sont ?lus."),
+        Example("lost_letters", "La cour se trouvait plong?e dans le noir."),
+        Example("lost_letters", "Trente-quatre maisons avaient ?t? construites."),
+        Example("", "Really? he said. See http://a.b/c?d and ?What is it?"),
         Example("mojibake", "‡‡Ë†Å¡Ã‚¯¿½‡‡"),
     ),
 }

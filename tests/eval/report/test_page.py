@@ -6,6 +6,7 @@ import csv
 import re
 import shutil
 import time
+import warnings
 from itertools import product
 from pathlib import Path
 
@@ -234,3 +235,12 @@ def test_headings_skip_no_level_and_boxes_of_one_name_are_told_apart() -> None:
     ]  # fmt: skip
     assert re.findall(r'aria-label="(.*?)"', made) == ["Table", "Table 2"]
     assert made.count("<main>") == made.count("</main>") == 1
+
+
+@pytest.mark.parametrize("name", ["ኢትዮጵያ", "ไทย", "run\x1b[31m", "a\nb"])
+def test_names_in_pictures_give_no_warning_and_stay_text(name: str) -> None:
+    points = [(0.0, 1.0), (1.0, 2.0)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (chart,) = figure.line_charts({name: points, "other": points}, "losses", "loss")
+    assert name.partition("\x1b")[0].partition("\n")[0] in chart

@@ -37,6 +37,18 @@ def test_the_language_before_the_words_is_left_out_and_told(
     assert f"in 2 of 2 sentences each word begins with {mark}: as in WikiANN's" in capsys.readouterr().err
 
 
+def test_it_is_told_once_however_the_file_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [Example("0", {"tokens": ("sw:a", "sw:b")}, ("O", "O"))]
+    for path in (Path("x.conll"), tmp_path / "x.conll", Path("x.conll")):
+        assert without_language_marks(rows, path)[0].fields["tokens"] == ("a", "b")
+    assert capsys.readouterr().err.count("it is left out") == 1
+    without_language_marks(rows * 2, Path("x.conll"))
+    assert "x.conll: in 2 of 2 sentences each word begins with sw: as" in capsys.readouterr().err
+
+
 def test_files_of_both_kinds_and_of_several_languages(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

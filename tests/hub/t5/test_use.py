@@ -18,6 +18,7 @@ from xling.core.errors import UserError
 from xling.core.output import manifest
 from xling.core.settings import config
 from xling.corpora import binarize
+from xling.hub import t5
 from xling.hub.export import ExportConfig
 from xling.hub.export import run_hf as export_hf
 from xling.hub.imports import ImportConfig
@@ -25,6 +26,7 @@ from xling.hub.imports import run_hf as import_hf
 from xling.hub.settings import TrimConfig
 from xling.hub.trim import run as trim
 from xling.models.files import model_weights
+from xling.models.generate.decode import generate_all
 from xling.models.generate.settings import Search
 from xling.text import vocab as vocabulary
 from xling.training.settings import PretrainConfig
@@ -98,6 +100,42 @@ def test_vectors_are_those_of_transformers(
 ) -> None:
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(spiece(kind)))
     check_vectors(foreigns(kind), imports(kind), "sw", [[*pieces.encode(x), 1] for x in LINES], slice(0, -1))
+
+
+@pytest.mark.parametrize("kind", ["mt5", "t5"])
+def test_beam_search_writes_what_transformers_writes(
+    foreigns: Callable[[str], Path], imports: Callable[[str], Path], tmp_path: Path, kind: str
+) -> None:
+    """With its early stopping, and with nothing in rows without a token and in our copies of ``<pad>``."""
+    from transformers import AutoModelForSeq2SeqLM
+
+    theirs = AutoModelForSeq2SeqLM.from_pretrained(foreigns(kind)).eval()
+    model, symbols = model_weights.load_seq2seq(imports(kind))
+    rows = theirs.shared.num_embeddings
+    order = t5.read_id_mapping(foreigns(kind), rows, ("en", "sw", "th")).order
+    used = order.tolist()
+    unused = torch.tensor(sorted({*range(rows)} - {*used}))
+    copies = torch.tensor([place for place, number in enumerate(used) if number in used[:place]])
+    eos = torch.tensor([1])  # made likely, so that outputs end
+    theirs.lm_head.register_forward_hook(
+        lambda module, given, out: out.index_fill(-1, unused, -1e9).index_add(-1, eos, out[..., :1] * 0 + 4)
+    )
+    model.decoder.head.bias.data[copies], model.decoder.head.bias.data[2] = -1e9, 4.0
+    barred = sorted({*range(rows)} - {*used[4 : symbols.mask]} - {1})
+    generator, compared = np.random.default_rng(5), 0
+    for length in range(2, 26):
+        source = generator.integers(4, symbols.mask, length)
+        found = generate_all(model, [source], [1], [1], symbols, Search(beam=4, max_len_a=0, max_len_b=30))[0]
+        if any(len(each.tokens) >= 30 for each in found):
+            continue
+        with torch.inference_mode():
+            wanted = theirs.generate(
+                torch.tensor([[*order[source].tolist(), 1]]), num_beams=4, max_new_tokens=31, min_new_tokens=1,
+                early_stopping=True, suppress_tokens=barred, use_cache=False,
+            )[0]  # fmt: skip
+        assert [n for n in wanted.tolist() if n > 1] == order[found[0].tokens].tolist()
+        compared += 1
+    assert compared > 8
 
 
 def test_pieces_can_be_added_and_left_out(

@@ -21,6 +21,8 @@ CACHE_VARIABLE, VERIFY_VARIABLE = "XLING_CACHE", "XLING_VERIFY"
 NEVER, ONCE, ALWAYS = MODES = ("never", "once", "always")
 MAX_LINES = 4096
 """Lines of one file of the memory; when there are more, the newer half is kept."""
+BLOCK_BYTES, SUMS = 4 << 20, ".sums"
+"""Bytes of a block of a shard, and what the name of the file with their SHA-256 ends with."""
 _CHECK_DIGITS = 16
 
 _Identity = tuple[int, ...]
@@ -43,10 +45,14 @@ def mode() -> str:
     Raises:
         UserError: it is none of these.
     """
+    return _asked() if os.environ.get("RANK", "0") == "0" else NEVER
+
+
+def _asked() -> str:
     given = os.environ.get(VERIFY_VARIABLE) or ONCE
     if given not in MODES:
         raise UserError(f"verify={given}", ", ".join(MODES), "leave it out: once is the default")
-    return given if os.environ.get("RANK", "0") == "0" else NEVER
+    return given
 
 
 def of_file(path: Path) -> str:
@@ -56,29 +62,38 @@ def of_file(path: Path) -> str:
         OSError: the file cannot be read.
     """
     facts = identity(path)
-    if known := _in_process.get(facts):
+    if known := _known(facts):
         return known
-    bucket, key = _place(facts)
-    if mode() != ALWAYS and (remembered := _read_bucket(bucket).get(key)):
-        _in_process[facts] = remembered
-        return remembered
     started_at = time.time_ns()
     digest = _hash(path)
     if identity(path) == facts and not _may_change_unseen(facts, started_at):
         _in_process[facts] = digest
-        _remember(bucket, key, digest)
+        _remember(*_place(facts), digest)
     return digest
+
+
+def _known(facts: _Identity) -> str | None:
+    bucket, key = _place(facts)
+    if facts not in _in_process and _asked() != ALWAYS and (remembered := _read_bucket(bucket).get(key)):
+        _in_process[facts] = remembered
+    return _in_process.get(facts)
+
+
+def is_read_in_blocks(path: Path) -> bool:
+    """Return whether a file is compared block by block while it is read: it has `SUMS`, and is not known already."""
+    sums = path.with_name(path.name + SUMS)
+    return _asked() != NEVER and sums.is_file() and _known(identity(path)) is None
+
+
+def of_blocks(path: Path) -> list[str]:
+    """Return the SHA-256 of each `BLOCK_BYTES` of a file as hex."""
+    with path.open("rb") as file:
+        return [hashlib.sha256(block).hexdigest() for block in iter(lambda: file.read(BLOCK_BYTES), b"")]
 
 
 def num_bytes_unknown(paths: list[Path]) -> int:
     """Return how many bytes of these files `of_file` would have to read."""
-    total = 0
-    for path in paths:
-        facts = identity(path)
-        bucket, key = _place(facts)
-        if facts not in _in_process and (mode() == ALWAYS or key not in _read_bucket(bucket)):
-            total += facts[2]
-    return total
+    return sum(facts[2] for facts in map(identity, paths) if not _known(facts))
 
 
 def _hash(path: Path) -> str:

@@ -361,7 +361,11 @@ def _build(cls: type, data: Any, key: str, where: str) -> Any:
         if name not in names:
             error = unknown("setting", f"{key}.{name}".lstrip("."), [f"{key}.{n}".lstrip(".") for n in names])
             raise UserError(f"{where}: {error.given}", error.valid, error.fix)
-    values = {n: _convert(hints[n], v, f"{key}.{n}".lstrip("."), where) for n, v in data.items()}
+    part_defaults = {f.name: default_of(f) for f in dataclasses.fields(cls)}
+    values = {
+        n: _convert(hints[n], _over_defaults(part_defaults[n], v), f"{key}.{n}".lstrip("."), where)
+        for n, v in data.items()
+    }
     required = [
         f.name
         for f in dataclasses.fields(cls)
@@ -373,3 +377,17 @@ def _build(cls: type, data: Any, key: str, where: str) -> Any:
             fix=f"add {' '.join(f'{key}.{n}'.lstrip('.') + '=VALUE' for n in missing)}",
         )
     return cls(**values)
+
+
+def _over_defaults(part: Any, given: Any) -> Any:
+    """Return what is given of a part over its defaults in this configuration, where they are not those of its class."""
+    if not dataclasses.is_dataclass(part) or not isinstance(given, Mapping):
+        return given
+    items = (item for item in dataclasses.fields(part) if item.init)
+    own = {item.name: (getattr(part, item.name), default_of(item)) for item in items}
+    return {name: value for name, (value, usual) in own.items() if value != usual} | dict(given)
+
+
+def default_of(item: dataclasses.Field[Any]) -> Any:
+    """Return the default of a field, `dataclasses.MISSING` where it has none."""
+    return item.default_factory() if callable(item.default_factory) else item.default

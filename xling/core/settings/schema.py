@@ -14,7 +14,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args, get_origin, get_type_hints
 
-from xling.core.settings.config import to_dict
+from xling.core.settings.config import default_of, to_dict
 from xling.core.settings.values import RANGE, OneOf, Range
 
 _ITEM = re.compile(r"([\w, ]+?)(?: \([^)]*\))?:\s+(.*)", re.S)
@@ -61,21 +61,24 @@ def keys(cls: Any) -> Iterator[Key]:
         yield from part_keys
 
 
-def groups(cls: Any, prefix: str = "") -> Iterator[tuple[str, str, list[Key]]]:
+def groups(cls: Any, prefix: str = "", instance: Any = None) -> Iterator[tuple[str, str, list[Key]]]:
     """Yield the settings of a configuration dataclass and then of each of its parts.
+
+    Args:
+        instance: as it stands by default in the configuration that it is a part of, where that says so.
 
     Yields:
         Dotted name of the part, its description, and its settings.
     """
     hints = get_type_hints(cls)
     about = inspect.cleandoc(cls.__doc__ or "").partition("\n")[0]
-    yield prefix.rstrip("."), about, list(_own(cls, prefix))
+    yield prefix.rstrip("."), about, list(_own(cls, prefix, instance))
     for item in dataclasses.fields(cls):
         if dataclasses.is_dataclass(kind := plain_type(hints[item.name])) and item.init:
-            yield from groups(kind, f"{prefix}{item.name}.")
+            yield from groups(kind, f"{prefix}{item.name}.", getattr(instance, item.name, default_of(item)))
 
 
-def _own(cls: Any, prefix: str) -> Iterator[Key]:
+def _own(cls: Any, prefix: str, instance: Any = None) -> Iterator[Key]:
     """Yield the settings of a dataclass without those of its parts."""
     hints, meanings = get_type_hints(cls), sentences(cls)
     for item in dataclasses.fields(cls):
@@ -84,7 +87,7 @@ def _own(cls: Any, prefix: str) -> Iterator[Key]:
             continue
         if dataclasses.is_dataclass(kind):
             continue
-        default = to_dict(item.default_factory()) if callable(item.default_factory) else to_dict(item.default)
+        default = to_dict(getattr(instance, item.name, default_of(item)))
         required = item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
         yield Key(
             name,

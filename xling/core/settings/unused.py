@@ -5,7 +5,7 @@ that it was given.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from xling.core.errors import UserError
@@ -69,6 +69,7 @@ _TRAINING = (
         lambda c: c.model.positions == "rope" and c.model.attention != "global",
         "model.positions=rope and model.attention=local:W/global:K",
     ),
+    Condition("model.head_biases", lambda c: not c.model.plain_head, "model.plain_head=false"),
     Condition("train.snapshot_state", lambda c: c.train.snapshots, "train.snapshots="),
 )
 _ENCODER = Condition("layer pooling", lambda c: c.checkpoint, "checkpoint=")
@@ -159,7 +160,6 @@ CONDITIONS: dict[str, tuple[Condition, ...]] = {
         _CROSS,
         *_search(lambda c: c.test, "test.SRC-TGT="),
         Condition("precision", lambda c: c.test, "test.SRC-TGT="),
-        Condition("back_share tag", lambda c: c.back_translated, "back_translated="),
     ),
     "finetune generate": _search(lambda c: c.test, "test.LANG="),
     "umt": (
@@ -167,6 +167,12 @@ CONDITIONS: dict[str, tuple[Condition, ...]] = {
         _CROSS,
         *_search(lambda c: c.test, "test.SRC-TGT="),
         Condition("denoise_settings", lambda c: c.denoise != "none", "denoise=dae or mass"),
+        Condition("collapse.after", lambda c: c.collapse.patience, "collapse.patience above 0"),
+        Condition(
+            "collapse.copied collapse.in_language collapse.shortest collapse.longest collapse.distinct",
+            lambda c: c.collapse.patience and c.collapse.after < c.train.updates,
+            "collapse.patience above 0 and collapse.after below train.updates",
+        ),
     ),
     "translate": (_VIA, Condition("block", lambda c: c.join, "join=true"), *_search()),
     "back-translate": (_VIA, *_search()),
@@ -191,9 +197,14 @@ def check(command: str, cfg: Any) -> None:
     Raises:
         UserError: the first such setting, with what it needs.
     """
-    for condition in CONDITIONS.get(command, ()):
+    check_conditions(CONDITIONS.get(command, ()), cfg)
+
+
+def check_conditions(conditions: Iterable[Condition], cfg: Any, where: str = "here") -> None:
+    """Reject a setting that is not at its default under a condition that does not hold (UserError)."""
+    for condition in conditions:
         if not condition.holds(cfg):
-            refuse(cfg, condition.names, condition.needs)
+            refuse(cfg, condition.names, condition.needs, where)
 
 
 def refuse(cfg: Any, names: str, needs: str, where: str = "here") -> None:
@@ -211,8 +222,7 @@ def changed(cfg: Any, name: str) -> Iterator[tuple[str, Any, Any]]:
     """Yield (setting, value, default) of a setting, or of a whole part (``near.*``), where value and default differ."""
     head, _, rest = name.partition(".")
     item = next(item for item in dataclasses.fields(cfg) if item.name == head)
-    default = item.default if item.default_factory is dataclasses.MISSING else item.default_factory()
-    value = getattr(cfg, head)
+    default, value = config.default_of(item), getattr(cfg, head)
     if not rest:
         names = [("", value, default)]
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -111,10 +112,19 @@ def write_published(
 
 
 def load_tensors(path: Path) -> Any:
-    """Return what torch reads of a file without code, and without its warnings about how the file was pickled."""
+    """Return what torch reads of a file without code, and without its warnings about how the file was pickled.
+
+    Raises:
+        EOFError: the file is cut short; torch calls that an invalid argument.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return torch.load(path, map_location="cpu", weights_only=True)
+        try:
+            return torch.load(path, map_location="cpu", weights_only=True)
+        except OSError as error:
+            if error.errno == errno.EINVAL:
+                raise EOFError(path) from error
+            raise
 
 
 def read_published(path: Path, *kinds: str) -> dict[str, Any]:

@@ -156,6 +156,7 @@ _KINDS = {
 _TAR_MAGIC, _TAR_PLACE = b"ustar", 257
 _SAMPLE_BYTES = 1 << 16
 _MIN_BAD_BYTES = 20
+_MIN_BAD_LETTERS = 4
 _BAD_BYTES_PER = 1_000_000
 _MIN_SCORE, _MARGIN, _SCRIPT_MARGIN = 0.8, 0.004, 0.15
 _MIN_NUL_SHARE = 0.005
@@ -282,15 +283,25 @@ def refuse_other_files(head: bytes, path: Path) -> None:
         raise refusal(path, encoding)
 
 
-def refuse_seven_bits(head: bytes, path: Path) -> None:
-    """Refuse a file of XML or messages that says UTF-8 and begins in an encoding of 7 bits, such as UTF-7.
+def refuse_seven_bits(head: bytes, path: Path, letters: bool = False) -> None:
+    """Refuse a file of XML, JSON or messages that says UTF-8 and begins in an encoding of 7 bits, such as UTF-7.
+
+    Args:
+        letters: also refuse one in which most letters beyond ASCII are those of another encoding of 8 bits.
 
     Raises:
         UserError: it does.
     """
-    declared = _DECLARED.match(head[:_SAMPLE_BYTES].lstrip())
-    says_other = declared and declared[1].lower() not in (b"utf-8", b"utf8", b"us-ascii", b"utf-7")
-    if not says_other and (encoding := seven_bits(head[:_SAMPLE_BYTES])):
+    declared = _DECLARED.match(head[:_SAMPLE_BYTES].lstrip(b"\xef\xbb\xbf \r\n\t"))
+    if declared and declared[1].lower() not in (b"utf-8", b"utf8", b"us-ascii", b"utf-7"):
+        return
+    encoding = seven_bits(head[:_SAMPLE_BYTES])
+    if letters and not encoding and b"\0" not in head[:4]:
+        text = head.decode("utf-8", "replace")
+        num_bad = text.count("\ufffd")
+        num_good = sum(char > "\x7f" for char in text) - num_bad
+        encoding = guess_encoding(head) if num_bad >= _MIN_BAD_LETTERS and num_bad > num_good else ""
+    if encoding:
         raise refusal(path, encoding)
 
 

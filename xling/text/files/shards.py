@@ -19,7 +19,7 @@ from xling.array_types import Int32, Int64, Integer
 from xling.core import languages
 from xling.core.errors import UserError, unknown
 from xling.core.languages import split_pair
-from xling.core.output import manifest
+from xling.core.output import digests, manifest
 from xling.text.files import shards
 
 EOS, UNK = 2, 3
@@ -60,6 +60,44 @@ class Shard:
     def starts(self) -> Int64[np.ndarray, " items"]:
         """Return the offset of each item in ``tokens``, int64 of shape (num_items,)."""
         return np.cumsum(self.sizes, dtype=np.int64) - self.sizes
+
+
+class _CheckedTokens(np.ndarray):
+    """Tokens of a shard, of which a slice is compared with the recorded SHA-256 of its blocks when it is first read.
+
+    What was compared is known to all processes that are forked later, such as those that prepare batches.
+    """
+
+    path: Path
+    content: np.ndarray
+    recorded: list[str]
+    is_good: mmap.mmap
+
+    @classmethod
+    def of(cls, mapped: Integer[np.ndarray, " tokens"], path: Path) -> _CheckedTokens:
+        """Return the tokens of a mapped file beside which the digests of its blocks lie."""
+        tokens: _CheckedTokens = mapped.view(cls)
+        tokens.path, tokens.content = path, mapped.view(np.uint8)
+        tokens.recorded = path.with_name(path.name + digests.SUMS).read_text(encoding="ascii").split()
+        tokens.is_good = mmap.mmap(
+            -1, mapped.nbytes // digests.BLOCK_BYTES + 1
+        )  # shared with forked processes
+        return tokens
+
+    def __getitem__(self, part: Any) -> Any:
+        begin, end, _ = part.indices(len(self)) if isinstance(part, slice) else (0, len(self), 1)
+        size = digests.BLOCK_BYTES
+        for block in range(begin * self.itemsize // size, -(-end * self.itemsize // size)):
+            if not self.is_good[block]:
+                content = self.content[block * size : (block + 1) * size]
+                if [hashlib.sha256(content.data).hexdigest()] != self.recorded[block : block + 1]:
+                    raise UserError(
+                        f"{self.path} was changed or damaged after 'binarize' wrote it: block {block} of 4 MiB",
+                        f"its SHA-256 in {self.path}{digests.SUMS}",
+                        "copy it again, or run 'binarize' again",
+                    )
+                self.is_good[block] = 1
+        return np.asarray(self)[part]
 
 
 def read_ahead(tokens: Integer[np.ndarray, " tokens"], start: int, end: int) -> None:
@@ -108,8 +146,11 @@ def open_shard(prefix: Path) -> Shard:
             f"{data_path} has {data_path.stat().st_size} bytes", f"{num_bytes}", "run `xling binarize` again"
         )
     tokens = np.memmap(data_path, dtype, "r") if num_bytes else np.zeros(0, dtype)
-    # Convert to plain arrays: slicing them takes a third of the time of slicing a memmap.
-    return Shard(np.asarray(tokens), np.asarray(sizes), np.asarray(pointers))
+    if (prefix.parent.parent / manifest.FILE_NAME).is_file() and digests.is_read_in_blocks(data_path):
+        tokens = _CheckedTokens.of(tokens, data_path)
+    else:  # slicing a plain array takes a third of the time of slicing a memmap
+        tokens = np.asarray(tokens)
+    return Shard(tokens, np.asarray(sizes), np.asarray(pointers))
 
 
 def list_languages(directory: Path) -> list[str]:
@@ -196,6 +237,10 @@ class ShardWriter:
     def close(self) -> dict[str, int]:
         """Write the index and return the counts."""
         self._file.close()
+        data_path = Path(self._file.name)
+        if data_path.stat().st_size > digests.BLOCK_BYTES:
+            lines = "".join(f"{digest}\n" for digest in digests.of_blocks(data_path))
+            data_path.with_name(data_path.name + digests.SUMS).write_text(lines, encoding="ascii")
         sizes = np.array(self._sizes, dtype=np.int32)
         starts = (np.cumsum(sizes, dtype=np.int64) - sizes) * self._dtype.itemsize
         with self._prefix.with_name(f"{self._prefix.name}.idx").open("wb") as index:
