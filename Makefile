@@ -58,6 +58,7 @@ TAKES_audit := DB ARGS
 TAKES_test := ARGS
 TAKES_test-fast := ARGS
 TAKES_mutants := N PATHS ARGS
+TAKES_bench := DATA ARGS
 TAKES_quickstart := $(COMMON)
 TAKES_hour := DATA $(COMMON)
 TAKES_language := LANG DATA SIZE $(COMMON)
@@ -251,16 +252,8 @@ docs-test: install-dev  ## run the commands of the guides, and the notebooks, at
 	rm -r "$$folder"
 	wait "$$guides"
 
-bench: install-dev  ## run every benchmark in benchmarks/ (long); XLING_DATA=FOLDER for those on real data
-	@set +f
-	failed=()
-	for script in benchmarks/*.py; do
-	    [[ -e $$script ]] || { echo 'make bench: benchmarks/ is empty' >&2; exit 1; }
-	    name=$$(basename "$$script" .py)
-	    echo "== $$name"
-	    $(BIN)/python -m "benchmarks.$$name" || failed+=("$$name")
-	done
-	if (( $${#failed[@]} )); then echo "make bench: not (wholly) run: $${failed[*]}; each says why above" >&2; exit 1; fi
+bench: install-dev  ## speed beside named peers, as ratios in one run; one that fell by over 10 % is an error (DATA=FOLDER ARGS='turns=2 keep=yes')
+	@XLING_DATA="$${XLING_ARG_DATA:-$${XLING_DATA:-}}" $(BIN)/python -m benchmarks.speed $$XLING_ARG_ARGS
 
 quickstart: install  ## from nothing to a zero-shot table on synthetic data (OUT=)
 	@$(XLING) quickstart $(common)

@@ -24,7 +24,7 @@ from xling.core.languages import Language
 from xling.core.package_tables import load_table
 from xling.corpora.langid import ngrams
 from xling.corpora.langid.identify import body_of, built_in_ngrams
-from xling.corpora.langid.whole_text import misfits, right_pages
+from xling.corpora.langid.whole_text import Readings, misfits, right_pages, words_beyond_ascii
 from xling.text.files.alphabets import alphabet_of
 
 _TABLE = load_table(__package__, "code_pages.yaml")
@@ -230,6 +230,10 @@ class WrongCodePage:
             if mistaken != right and right not in _MULTI_BYTE
         }
 
+    @cached_property
+    def _readings(self) -> Readings:
+        return Readings(self._tables, self.letters)
+
     def mend(self, lines: Sequence[str]) -> list[str]:
         """Return the lines of one text or file, those that were read in another code page put right."""
         if self.column < 0 or not code_pages(self.lang):
@@ -246,8 +250,9 @@ class WrongCodePage:
             for row in suspects:
                 mended[row] = self._mend_east_asian(mended[row])
             return mended
-        for row in suspects:
-            if pages := right_pages([mended[row]], self.letters, self._tables, self.column):
+        texts = [words_beyond_ascii([mended[row]]) for row in suspects]
+        for row, text, possible in zip(suspects, texts, self._readings.possible(texts), strict=True):
+            if pages := right_pages(text, possible, self._readings, self.column):
                 mended[row] = mended[row].translate(self._tables[pages])
         return mended
 
@@ -255,7 +260,8 @@ class WrongCodePage:
         """Return the lines, those with characters out of their place as the pages of the whole text have them."""
         if not suspects or self.lang.script in _EAST_ASIAN:
             return list(lines)
-        pages = right_pages(suspects, self.letters, self._tables, self.column)
+        text = words_beyond_ascii(suspects)
+        pages = right_pages(text, next(self._readings.possible([text])), self._readings, self.column)
         if not pages:
             return list(lines)
         table = self._tables[pages]

@@ -13,7 +13,7 @@ import mmap
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -46,6 +46,7 @@ FASTTEXT = "fasttext:"
 UNLISTED = "und"
 """Code of all languages that a model knows and the table of languages lacks."""
 Ranking = list[tuple[str, float]]
+_language = cache(languages.get)
 
 
 def body_of(text: str) -> str:
@@ -124,17 +125,17 @@ class FastText:
         except ValueError as error:
             raise UserError(f"{path} is not a fastText model: {error}", "a .bin or .ftz file") from None
         self._path, self._labels, self._scheme, self._unlisted = path, dict(labels or {}), scheme, unlisted
-        self._codes: dict[str, str] = {}
+        self._code_of_label = cache(self._read_label)
 
-    def _code_of_label(self, label: str) -> str:
+    def _read_label(self, label: str) -> str:
         """Return our code of a label, "" for one to leave out."""
-        if label not in self._codes:
-            name = label.removeprefix(_LABEL)
-            try:
-                self._codes[label] = languages.get(self._labels.get(name, name), self._scheme).code
-            except UserError:
-                self._codes[label] = "" if self._labels.get(name) == "" else self._unlisted
-        return self._codes[label]
+        name = label.removeprefix(_LABEL)
+        if self._labels.get(name) == "":
+            return ""
+        try:
+            return languages.get(self._labels.get(name, name), self._scheme).code
+        except UserError:
+            return self._unlisted
 
     @cached_property
     def langs(self) -> frozenset[str]:
@@ -155,11 +156,8 @@ class FastText:
         encodable = text.replace("\n", " ").encode("utf-8", "replace").decode("utf-8")
         # Without the method around it, which takes a fifth of the time.
         answers = self.model.f.predict(f"{encodable}\n", _NUM_CANDIDATES, 0.0, "strict")
-        return self._ranking((label, score) for score, label in answers)
-
-    def _ranking(self, pairs: Iterable[tuple[str, float]]) -> Ranking:
-        coded = [(self._code_of_label(label), min(1.0, score)) for label, score in pairs]
-        return [pair for pair in coded if pair[0]]
+        code_of = self._code_of_label
+        return [(code, score if score < 1.0 else 1.0) for score, label in answers if (code := code_of(label))]
 
     def ranks(self, texts: Sequence[str]) -> list[Ranking]:
         """Return the most likely languages of each text."""
@@ -227,7 +225,8 @@ class Ensemble:
         owns = dict(zip(of_ngrams, _ngram_identifier().ranks([texts[i] for i in of_ngrams]), strict=True))
         votes = {i: self._vote(answers[i], owns[i], answer) for i, answer in seconds.items()}
         relatives = {i: owns[i] for i in near if _is_unknown_relative(owns[i], answers[i][0][0])}
-        return [(votes | relatives).get(i, ranking) for i, ranking in enumerate(answers)]
+        better = votes | relatives
+        return [better.get(i, ranking) for i, ranking in enumerate(answers)]
 
     def _vote(self, fasttext_ranking: Ranking, ngram_ranking: Ranking, py3langid_answer: Ranking) -> Ranking:
         if _fasttext_alone_can_tell(fasttext_ranking, ngram_ranking):
@@ -270,11 +269,11 @@ def _fasttext_alone_can_tell(fasttext_ranking: Ranking, ngram_ranking: Ranking) 
     The n-grams may be sure of one that they alone know.
     """
     (mine, score), other = fasttext_ranking[0], ngram_ranking[:1]
-    fasttext_langs, ngram_langs = lid176().langs, _ngram_identifier().langs
-    if score < _UNSURE_SCORE or _base_code(mine) in ngram_langs | _py3langid_langs():
+    base = _base_code(mine)
+    if score < _UNSURE_SCORE or base in _ngram_identifier().langs or base in _py3langid_langs():
         return False
     is_rival = bool(other) and other[0][1] > _AGREED_SCORE
-    return not is_rival or _base_code(other[0][0]) in fasttext_langs | _py3langid_langs()
+    return not is_rival or _base_code(other[0][0]) in _langs_of_others()
 
 
 @cache
@@ -292,9 +291,8 @@ def _is_unknown_relative(ngram_ranking: Ranking, code: str) -> bool:
     """Return whether the n-grams are sure of a language that is near to ``code`` and that no other model knows."""
     if not ngram_ranking or ngram_ranking[0][1] < _SURE_NGRAMS:
         return False
-    mine, other = languages.get(ngram_ranking[0][0]), languages.get(code)
-    is_unknown = mine.base not in lid176().langs | _py3langid_langs()
-    return is_unknown and (mine.family, mine.script) == (other.family, other.script)
+    mine, other = _language(ngram_ranking[0][0]), _language(code)
+    return mine.base not in _langs_of_others() and (mine.family, mine.script) == (other.family, other.script)
 
 
 def _ngram_weight(fasttext_ranking: Ranking, ngram_ranking: Ranking, py3langid_answer: Ranking) -> float:
@@ -308,7 +306,7 @@ def _ngram_weight(fasttext_ranking: Ranking, ngram_ranking: Ranking, py3langid_a
     (mine, score), (other, other_score) = ngram_ranking[0], py3langid_answer[0]
     if other in _ONLY_PY3LANGID and other_score >= _AGREED_SCORE and fasttext_ranking[0][1] < _UNSURE_SCORE:
         return 0.0
-    is_close = languages.get(mine).family == languages.get(other).family
+    is_close = _language(mine).family == _language(other).family
     knows_little = _ngram_identifier().knows_little
     is_doubtful = is_close and _base_code(mine) in _py3langid_langs() and knows_little(other)
     return 0.0 if is_doubtful and not knows_little(mine) else _NGRAM_WEIGHT * score**0.5
@@ -319,6 +317,7 @@ def _agree(fasttext_ranking: Ranking, py3langid_answer: Ranking) -> bool:
     return score >= _AGREED_SCORE and any(_base_code(mine) == _base_code(other) for other, _ in others)
 
 
+@cache
 def _base_code(code: str) -> str:
     return code.partition("_")[0]
 
@@ -392,6 +391,12 @@ def _known_langs() -> frozenset[str]:
 @cache
 def _py3langid_langs() -> frozenset[str]:
     return frozenset(_py3langid()[1].values())
+
+
+@cache
+def _langs_of_others() -> frozenset[str]:
+    """Languages that a model besides the n-grams knows."""
+    return lid176().langs | _py3langid_langs()
 
 
 def py3langid_rankings(texts: Sequence[str]) -> list[Ranking]:

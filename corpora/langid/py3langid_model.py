@@ -25,19 +25,19 @@ class ArrayIdentifier(LanguageIdentifier):
         super().__init__(*arguments, **settings)
         self._table = self.nb_ptc.astype(np.float32)  # else each answer converts the rows that it needs
         self._next_states = np.frombuffer(self.tk_nextmove, dtype=np.uint32)
-        rows = np.array(self.tk_row, dtype=np.int32) * _NUM_BYTES
-        self._next_row = rows[self._next_states]
+        rows = np.array(self.tk_row, dtype=np.int32)
+        self._next_row = (rows * _NUM_BYTES)[self._next_states]
         self._outputs = np.array(self.tk_output, dtype=np.int32)
         # A state depends on so many bytes: those to the last row that is reached, and one more.
-        next_rows, depth = self._next_row.reshape(-1, _NUM_BYTES), 0
-        is_known, reached = np.zeros(len(next_rows), dtype=bool), np.array([self.tk_row[0]])
+        next_states, self._depth = self._next_states.reshape(-1, _NUM_BYTES), 0
+        is_known, reached = np.zeros(len(next_states), dtype=bool), rows[:1]
         while len(reached):
             is_known[reached] = True
-            is_next = np.zeros(len(next_rows), dtype=bool)
-            is_next[next_rows[reached] // _NUM_BYTES] = True
-            reached = np.flatnonzero(is_next & ~is_known)
-            depth += 1
-        self._depth = depth
+            is_next = np.zeros(len(rows), dtype=bool)
+            is_next[next_states[reached]] = True
+            reached = np.unique(rows[is_next])
+            reached = reached[~is_known[reached]]
+            self._depth += 1
 
     def _raw_scores(self, texts: Sequence[bytes]) -> NDArray[np.float32]:
         """Return the scores of the classes for each text, as py3langid's loop over bytes does, to the last bit."""

@@ -4,15 +4,28 @@ One line has too few letters beyond ASCII to tell. The words of a text that have
 hold the language's own letters, and marks where marks stand.
 """
 
+from __future__ import annotations
+
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from xling.array_types import Float32
 from xling.corpora.langid.identify import built_in_ngrams
+from xling.text.repair import code_points
 
+Pages = tuple[str, str]
+"""The mistaken and the right code page."""
 Table = Mapping[int, str]
+Gains = NDArray[np.float64]
 _BEYOND_ASCII = re.compile("[^\x00-\x7f]")
 _MAX_CHARS = 2000  # of the words with such characters; more tell nothing new
+_TEXTS_AT_ONCE = 256
 _MIN_MISFITS, _MAX_LEFT = 3, 0.1  # the share of misfits that a right reading may leave
 _MIN_GAIN = 0.2  # by which the mean gain of n-grams of the changed words must rise
 _MIN_GAIN_OF_FEW = 0.7  # where fewer than `_MIN_MISFITS` tell: names of other languages have strange letters
@@ -70,43 +83,95 @@ def _is_misfit(char: str, before: str, after: str, letters: Collection[str] | No
     return before.isalpha() or after.isalpha() or "\x80" <= char < "\xa0"
 
 
-def right_pages(
-    lines: Iterable[str], letters: Collection[str], tables: Mapping[tuple[str, str], Table], column: int
-) -> tuple[str, str] | None:
+def words_beyond_ascii(lines: Iterable[str]) -> str:
+    """Return the words of some lines that have characters beyond ASCII, as many as tell something."""
+    return " ".join(word for line in lines for word in line.split(" ") if not word.isascii())[:_MAX_CHARS]
+
+
+class Readings:
+    """The code pages in which a text may have been read and written, and the letters of its language.
+
+    ``tables`` map the mistaken and the right page to what characters as read were as written; the likeliest first.
+    """
+
+    def __init__(self, tables: Mapping[Pages, Table], letters: Collection[str]) -> None:
+        self.tables, self.letters = tables, letters
+        self._facts = lru_cache(4096)(self._facts_of)
+
+    def _facts_of(self, point: int) -> Float32[np.ndarray, " facts"]:
+        """Return by table whether a code point is then a foreign letter, is another one, and is so in its place."""
+        old = chr(point)
+        news = [table.get(point, old) for table in self.tables.values()]
+        is_right = [new in self.letters or new == "’" or (new in "¿¡" and not old.isalpha()) for new in news]
+        is_changed = [new != old for new in news]
+        is_foreign = [not _may_be(new, self.letters) for new in news]
+        return np.concatenate(
+            [is_foreign, is_changed, np.logical_and(is_changed, is_right)], dtype=np.float32
+        )
+
+    def possible(self, texts: Sequence[str]) -> Iterator[dict[Pages, int]]:
+        """Yield for each text the readings that may be right -> how many foreign letters they leave.
+
+        Most texts in another language have none, which is told of many texts at once.
+        """
+        if len(texts) > _TEXTS_AT_ONCE:
+            for first in range(0, len(texts), _TEXTS_AT_ONCE):
+                yield from self.possible(texts[first : first + _TEXTS_AT_ONCE])
+            return
+        codes = code_points("".join(texts))
+        owners = np.repeat(np.arange(len(texts)), [len(text) for text in texts])[codes > 0x7F]
+        points, numbers = np.unique(codes[codes > 0x7F], return_inverse=True)
+        ends = np.searchsorted(owners, np.arange(len(texts) + 1))
+        shape = len(texts), len(points)
+        counted = scipy.sparse.csr_array((np.ones(len(owners), np.float32), numbers, ends), shape)
+        facts = np.zeros((len(points), 3 * len(self.tables)), np.float32)
+        for row, point in enumerate(points.tolist()):
+            facts[row] = self._facts(point)
+        foreign, changed, right = np.split(counted @ facts, 3, axis=1)
+        # There are no more misfits than characters, which are sooner counted.
+        may_be = foreign <= _MAX_LEFT * counted.sum(axis=1)[:, None]
+        may_be &= (changed > 0) & (right >= _MIN_RIGHT * changed)
+        pages = list(self.tables)
+        for text, may_be_in in enumerate(may_be):
+            yield {pages[table]: int(foreign[text, table]) for table in np.flatnonzero(may_be_in)}
+
+
+def right_pages(text: str, possible: Mapping[Pages, int], known: Readings, column: int) -> Pages | None:
     """Return the mistaken and the right code page of a text, or None where it is right or cannot be told.
 
     Args:
-        lines: those that may be damaged.
-        letters: of the language.
-        tables: mistaken and right page -> character as it was read -> as it was written; the likeliest first.
+        text: the words with characters beyond ASCII.
+        possible: of `Readings.possible`.
+        known: pages and letters of the language.
         column: of the language in the built-in n-grams.
     """
-    text = " ".join(word for line in lines for word in line.split(" ") if not word.isascii())[:_MAX_CHARS]
-    before = misfits(text, letters)
-    if not before:
+    tables, letters = known.tables, known.letters
+    if not possible or not (before := misfits(text, letters)):
         return None
-    readings = dict[str, tuple[str, str]]()
-    counts = {ord(char): text.count(char) for char in set(text) if char > "\x7f"}
-    foreign = {point: count for point, count in counts.items() if not _may_be(chr(point), letters)}
-    for pages, table in tables.items():
-        changed = {point: table[point] for point in table.keys() & counts.keys()}
-        left_foreign = sum(foreign.values()) + sum(
-            counts[point] * (not _may_be(new, letters)) - foreign.get(point, 0)
-            for point, new in changed.items()
-        )
+    readings = dict[str, Pages]()
+    for pages, left_foreign in possible.items():
         if left_foreign <= _MAX_LEFT * before:
-            readings.setdefault(text.translate(changed), pages)
+            readings.setdefault(text.translate(tables[pages]), pages)
     left = {new: misfits(new, letters) for new in readings}
     is_few, usual = before < _MIN_MISFITS, next(iter(tables))[1]
-    gains = {
-        new: _gain(text, new, letters, column, is_few * (1 if usual in pages or "cp1252" in pages else 2))
+    doubts = {
+        new: is_few * (1 if usual in pages or "cp1252" in pages else 2)
         for new, pages in readings.items()
         if left[new] <= _MAX_LEFT * before
         # Of few signs of damage, marks in their place may not change as often.
         and not (is_few and _num_changed_marks(text, new) - misfits(text) >= before)
     }
+    if not doubts:
+        return None
+    bodies = [body for new in doubts for body in _changed_words(text, new)]
+    scores = built_in_ngrams().scores(bodies)[0].reshape(len(doubts), 2, -1)
+    gains = {
+        new: _gain(text, new, as_is, reread, column, doubt)
+        for (new, doubt), (as_is, reread) in zip(doubts.items(), scores, strict=True)
+    }
     # A character that the mistaken page lacks was not read in it.
-    lacks = {new: len(counts.keys() - tables[pages].keys()) for new, pages in readings.items()}
+    points = {ord(char) for char in set(text) if char > "\x7f"}
+    lacks = {new: len(points - tables[pages].keys()) for new, pages in readings.items()}
     best = max(
         gains,
         key=lambda new: (
@@ -116,9 +181,8 @@ def right_pages(
             -_num_mixed(new),
             round(gains[new], 9 if is_few else 1),
         ),
-        default="",
     )
-    return readings[best] if best and gains[best] > 0 else None
+    return readings[best] if gains[best] > 0 else None
 
 
 def _num_changed_marks(text: str, new: str) -> int:
@@ -135,22 +199,21 @@ def _may_be(char: str, letters: Collection[str]) -> bool:
     return char in letters or not char.isalpha()
 
 
-def _gain(text: str, new: str, letters: Collection[str], column: int, doubt: int) -> float:
+def _changed_words(text: str, new: str) -> list[str]:
+    """Return the words that a reading changes, as they are and as it has them."""
+    words = [(old, now) for old, now in zip(text.split(" "), new.split(" "), strict=True) if old != now]
+    return [unicodedata.normalize("NFC", " ".join(side).lower()) for side in zip(*words, strict=True)]
+
+
+def _gain(text: str, new: str, as_is: Gains, reread: Gains, column: int, doubt: int) -> float:
     """Return how likely the changed words of a reading are in the language, 0 if no likelier than as they are.
 
-    ``doubt`` is 0 where many characters tell, 1 where few do, and 2 where the code pages are rare ones too.
+    ``as_is`` and ``reread`` are mean gains of the n-grams of these words by language, ``(num_langs,)``. ``doubt`` is 0
+    where many characters tell, 1 where few do, and 2 where the code pages are rare ones too.
     """
-    words = [(old, now) for old, now in zip(text.split(" "), new.split(" "), strict=True) if old != now]
-    changed = [(old, now) for old, now in zip(text, new, strict=True) if old != now]
-    became_right = sum(
-        now in letters or now == "’" or (now in "¿¡" and not old.isalpha()) for old, now in changed
-    )
-    if not changed or became_right < _MIN_RIGHT * len(changed):
-        return 0.0
-    bodies = [unicodedata.normalize("NFC", " ".join(side).lower()) for side in zip(*words, strict=True)]
-    as_is, reread = built_in_ngrams().scores(bodies)[0]
+    changed = [old for old, now in zip(text, new, strict=True) if old != now]
     # Signs inside a word leave pieces of it, which are likely in some language.
-    were_letters = sum(old.isalpha() for old, _ in changed) - misfits(text) * bool(doubt)
+    were_letters = sum(map(str.isalpha, changed)) - misfits(text) * bool(doubt)
     if were_letters > _FEW_LETTERS * len(changed):
         needed = as_is.max() + (_MIN_GAIN_OF_FEW if doubt else _MIN_GAIN)
     else:

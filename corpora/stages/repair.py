@@ -43,6 +43,7 @@ _SIGN_IN_WORD = re.compile(
     f"{_LETTER}{{2}}{_SIGN}{_LETTER}|{_LETTER}{_SIGN}{_LETTER}{{2}}|{_LETTER}{{2}}[\u2200-\u24ff]{_LETTER}{{2}}"
     f"|{_BOX}{_LETTER}|{_LETTER}{_BOX}"
 )
+_ANY_SIGN = re.compile(f"{_SIGN}|{_BOX}|[\u2200-\u24ff]")
 _WORDS_OF_SIGN = 20
 _MIN_BAD, _MAX_BAD_SHARE = 3, 0.002  # of the characters; right text of 90 languages has a third of it at most
 _MAX_MISFIT_SHARE = 0.3  # of the characters beyond ASCII
@@ -149,7 +150,9 @@ def _reason_beyond_repair(text: str, is_suspect: bool) -> str:
     foreign = {ord(char) for char in text if "\u036f" < char < "\u0530"}
     if len(foreign) <= _MAX_TYPED and foreign <= _TYPED_FOR.keys():
         text = text.translate(_TYPED_FOR)
-    if sum(1 for _ in _SIGN_IN_WORD.finditer(text)) * _WORDS_OF_SIGN > len(text.split()):
+    # Most texts have no sign, which is sooner seen.
+    num_signs = sum(1 for _ in _SIGN_IN_WORD.finditer(text)) if _ANY_SIGN.search(text) else 0
+    if num_signs * _WORDS_OF_SIGN > len(text.split()):
         return "mojibake"
     num_strange = len(text) - len(text.encode("ascii", "ignore"))
     if num_strange >= _MIN_BAD and misfits(text) > max(_MIN_BAD - 1, _MAX_MISFIT_SHARE * num_strange):

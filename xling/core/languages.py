@@ -121,13 +121,18 @@ def get_variant(code: str) -> tuple[Language, str]:
     Raises:
         UserError: neither the code nor the text before its first ``_`` or ``-`` is a code of any scheme.
     """
-    try:
-        return get(code), ""
-    except UserError:
-        base, _, variant = code.replace("-", "_").partition("_")
-        if not variant:
-            raise
-        return get(base), variant
+    base, _, variant = code.replace("-", "_").partition("_")
+    return _known_variant(code) or (get(base if variant else code), variant)
+
+
+def _known_variant(code: str) -> tuple[Language, str] | None:
+    """Return what `get_variant` does, None in place of its error, whose suggestions take long to find."""
+    base, _, variant = code.replace("-", "_").partition("_")
+    by_code = _languages_by_code("")
+    for text, rest in ((code, ""), (base if variant else code, variant)):
+        if len(matches := by_code.get(_known_key(text), ())) == 1:
+            return matches[0], rest
+    return None
 
 
 def canonical(code: str) -> str:
@@ -135,12 +140,10 @@ def canonical(code: str) -> str:
 
     Unknown codes, paths, and codes that two schemes use for different languages, are returned unchanged.
     """
-    try:
-        language, variant = (None, "") if _PATH_SIGNS & {*code} else get_variant(code)
-    except UserError:
+    known = None if _PATH_SIGNS & {*code} else _known_variant(code)
+    if known is None:
         return code
-    if language is None:
-        return code
+    language, variant = known
     return f"{language.code}_{variant}" if variant else language.code
 
 
@@ -178,10 +181,10 @@ def find(code: str, codes: Iterable[str]) -> str | None:
 
 def spellings(code: str) -> tuple[str, ...]:
     """Return a code and its language's codes in other schemes, keeping a variant; an unknown code alone."""
-    try:
-        language, variant = get_variant(code)
-    except UserError:
+    known = _known_variant(code)
+    if known is None:
         return (code,)
+    language, variant = known
     suffix = f"_{variant}" if variant else ""
     return tuple(dict.fromkeys((code, *(f"{name}{suffix}" for name in _aliases(language)))))
 
@@ -191,10 +194,8 @@ def is_same(code: str, other_code: str) -> bool:
     """Return whether two codes mean the same language in the same script, ignoring the treebank."""
     if code == other_code:
         return True
-    try:
-        return get_variant(code)[0] == get_variant(other_code)[0]
-    except UserError:
-        return False
+    known, other = _known_variant(code), _known_variant(other_code)
+    return known is not None and other is not None and known[0] == other[0]
 
 
 def get_pair(pair: str) -> tuple[Language, Language]:

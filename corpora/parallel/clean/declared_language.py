@@ -74,7 +74,7 @@ def script_group(text: str) -> str:
     with a long foreign name stays Chinese.
     """
     script = languages.script_of(text)
-    if script == "Latn" and (rest := _LATIN.sub("", text)) != text:
+    if script == "Latn" and not text.isascii() and (rest := _LATIN.sub("", text)) != text:
         scripts_within, characters = languages.script_of(rest), _num_letters(rest)
         if (
             scripts_within in _EAST_ASIAN_SCRIPTS

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.corpora.langid.test_code_pages import TEXTS, misread
-from xling.corpora.langid.whole_text import misfits
+from xling.corpora.langid.code_pages import WrongCodePage
+from xling.corpora.langid.whole_text import Pages, misfits
 from xling.corpora.stages.repair import Repair
 from xling.text.document import Document
 
@@ -63,3 +64,30 @@ def test_what_cannot_be_told_is_dropped(read: str) -> None:
 ])  # fmt: skip
 def test_characters_out_of_their_place(text: str, count: int) -> None:
     assert misfits(text) == count
+
+
+@pytest.mark.parametrize("lang", ["en", "pl", "ru", "el"])
+def test_readings_that_may_be_right_are_told_of_many_texts_at_once(lang: str) -> None:
+    pages = WrongCodePage.of(lang)
+    texts = [misread(text, "cp1250", "cp1251") for text in TEXTS.values()]
+    texts.append(misread("It’s here, isn’t it?", "cp1252", "mac_roman"))
+    texts += [line for lines in WESTERN.values() for line in lines.split("|")] + ["abc", "", "中文和é", "ż"]
+    answers = list(pages._readings.possible(texts * 9))  # more than one block
+    assert answers == [expected_readings(text, pages) for text in texts] * 9
+    assert any(answers)
+    assert not all(answers)
+
+
+def expected_readings(text: str, pages: WrongCodePage) -> dict[Pages, int]:
+    """The readings of a text by their definition."""
+    strange, answers = [char for char in text if not char.isascii()], {}
+    for name, table in pages._tables.items():
+        both = [(old, table.get(ord(old), old)) for old in strange]
+        changed = [(old, new) for old, new in both if old != new]
+        foreign = sum(new.isalpha() and new not in pages.letters for _, new in both)
+        right = sum(
+            new in pages.letters or new == "’" or (new in "¿¡" and not old.isalpha()) for old, new in changed
+        )
+        if changed and foreign <= 0.1 * len(strange) and 2 * right >= len(changed):
+            answers[name] = foreign
+    return answers

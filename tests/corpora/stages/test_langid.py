@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -221,8 +222,10 @@ def test_an_ngram_model_is_stored_as_it_is(tmp_path: Path) -> None:
 
 def test_a_language_that_the_table_lacks_is_left_out_of_the_ranking() -> None:
     model = FastText.__new__(FastText)
-    model._codes = {"__label__xx": "", "__label__sw": "sw"}
-    assert model._ranking([("__label__xx", 0.6), ("__label__sw", 1.5)]) == [("sw", 1.0)]
+    answers = [(0.6, "__label__xx"), (1.5, "__label__sw")]
+    model.model = SimpleNamespace(f=SimpleNamespace(predict=lambda *_: answers))
+    model._code_of_label = {"__label__xx": "", "__label__sw": "sw"}.__getitem__
+    assert model.rank("habari") == [("sw", 1.0)]
 
 
 SERBIAN = (
