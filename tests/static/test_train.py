@@ -15,7 +15,7 @@ from xling.core.errors import UserError
 from xling.corpora.nway import build
 from xling.corpora.nway.build import NwayConfig
 from xling.static import encoder_files as model
-from xling.static import train
+from xling.static import train, vectors
 from xling.static.settings import LatentConfig, StaticTraining
 from xling.static.shape import StaticConfig
 from xling.static.train import BatchSampler, Trainer, contrastive_loss
@@ -364,3 +364,34 @@ def test_other_rules_of_features_are_refused(corpus: Path, tmp_path: Path) -> No
         match=rf"version 1 of the word features; valid: version {FEATURES_VERSION}; fix: run xling corpus nway",
     ):
         open_rows(older)
+
+
+def test_words_are_remembered_between_calls_and_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One text at a time, in any order and with a memory that is full at once: the vectors of one call, to the bit."""
+    cfg = StaticConfig(dim=16, bits=10, sketch=8)
+    made = model.random_encoder(cfg, {word_hash("the"): 0.1})
+    made.weight_direction = torch.linspace(-1, 1, 16)
+    texts = [
+        "The boat the river",
+        "a river \x01 boat",
+        "",
+        "reka é 12",
+        "圖書館 the",
+        "the",
+        "The boat the river",
+    ]
+    whole = StaticEncoder(cfg, made.table, made.share, made.weight_direction).sentence_vectors(texts)
+    for limit in (1 << 15, 5, 2):
+        monkeypatch.setattr(vectors, "REMEMBERED_WORDS", limit)
+        for numbers in (range(7), reversed(range(7))):
+            for number in numbers:
+                assert torch.equal(made.sentence_vectors(texts[number : number + 1])[0], whole[number])
+        assert len(made._remembered) <= limit
+    monkeypatch.setattr(vectors, "REMEMBERED_WORDS", 1 << 15)
+    asked: list[str] = []
+    mean = made._mean_vectors
+    monkeypatch.setattr(
+        made, "_mean_vectors", lambda groups: asked.extend(w for (w,) in groups) or mean(groups)
+    )
+    made.sentence_vectors(["new boat new"]), made.sentence_vectors(["new boat"])
+    assert asked.count("new") == 1, "each word is computed once"
