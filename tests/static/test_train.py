@@ -75,6 +75,18 @@ def test_training_brings_translations_together(corpus: Path, tmp_path: Path) -> 
     assert accuracy(model.load_encoder(tmp_path / "model", random_init=True)) < 0.3
 
 
+def test_the_beginning_of_a_vector_serves_alone_where_it_was_trained_to(corpus: Path, tmp_path: Path) -> None:
+    found = {}
+    for lengths in ((), (4,)):
+        out = tmp_path / f"model{len(lengths)}"
+        train.run(training(corpus, out, updates=120, lengths=lengths))
+        encoder = model.load_encoder(out)
+        assert accuracy(encoder) > 0.95
+        short = StaticEncoder(dataclasses.replace(encoder.cfg, dim=4), encoder.table[:, :4], encoder.share)
+        found[lengths] = accuracy(short)
+    assert found[()] < 0.75 and found[(4,)] > 0.8, found
+
+
 def test_latent_vectors_alone_bring_translations_together(corpus: Path, tmp_path: Path) -> None:
     cfg = training(corpus, tmp_path / "model", updates=0, minutes=0, start=LatentConfig())
     assert train.run(cfg).counts["updates"] == 0
@@ -166,10 +178,12 @@ def test_the_loss_is_that_of_the_paper() -> None:
     assert float(contrastive_loss(a, b, 0.1, 0.3)) == pytest.approx(wanted / 10, rel=1e-5)
 
 
+@pytest.mark.parametrize("lengths", [(), (4, 8)])
 def test_an_update_is_one_step_of_rowwise_adagrad(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lengths: tuple[int, ...]
 ) -> None:
-    cfg = training(corpus, tmp_path / "unused", drop=0.0)
+    """With ``lengths`` the loss is the mean of those of the whole vectors and of their beginnings."""
+    cfg = training(corpus, tmp_path / "unused", drop=0.0, lengths=lengths)
     sets, hashes, ends, frequency = open_rows(corpus)
     weights = (cfg.model.smooth / (cfg.model.smooth + frequency)).astype(np.float32)
     trainer, batches = Trainer(cfg, hashes, ends, weights), BatchSampler(sets, cfg)
@@ -185,7 +199,11 @@ def test_an_update_is_one_step_of_rowwise_adagrad(
         )
         for side in sides
     ]
-    loss = contrastive_loss(unit_length(pooled[0]), unit_length(pooled[1]), cfg.temperature, cfg.margin)
+    losses = [
+        contrastive_loss(*(unit_length(side[:, :length]) for side in pooled), cfg.temperature, cfg.margin)
+        for length in (cfg.model.dim, *lengths)
+    ]
+    loss = torch.stack(losses).mean()
     loss.backward()
     before = trainer.table.clone()
     monkeypatch.setattr(train, "ROWS_PER_STEP", 7)
@@ -318,6 +336,7 @@ def test_minutes_are_kept_by_the_clock(corpus: Path, tmp_path: Path) -> None:
         ({"updates": 0, "minutes": 0}, "minutes=0 updates=0 would learn nothing"),
         ({"rows": 1}, "rows=1; valid: at least 2"),
         ({"drop": 1.0}, "drop=1.0; valid: a number from 0 to 0.9"),
+        ({"lengths": (8, 16)}, "lengths=8,16; valid: numbers from 1 to 15, below model.dim"),
         ({"temperature": 0}, "temperature=0; valid: a number above 0"),
         ({"model": StaticConfig(features=3)}, "model.features=3; valid: 4, the version of the rows of text"),
     ],

@@ -185,8 +185,10 @@ class Trainer:
         batch = self._read(sides)
         vectors, direction = batch.vectors.requires_grad_(), batch.weight_direction.requires_grad_()
         pooled = batch.pool(vectors)
-        src_vectors, tgt_vectors = pooled.chunk(2)
-        loss = contrastive_loss(src_vectors, tgt_vectors, self.cfg.temperature, self.cfg.margin)
+        cfg = self.cfg
+        beginnings = [pooled, *(unit_length(pooled[:, :length]) for length in cfg.lengths)]
+        losses = [contrastive_loss(*each.chunk(2), cfg.temperature, cfg.margin) for each in beginnings]
+        loss = torch.stack(losses).mean()
         if targets is not None and len(targets[0]):
             loss = self._with_imitation(loss, pooled, *targets)
         loss.backward()

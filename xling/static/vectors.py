@@ -166,7 +166,9 @@ def learned_weights(
     vectors: Float32[Tensor, "words dim"], direction: Float32[Tensor, " dim"]
 ) -> Float32[Tensor, " words"]:
     """Return the factor of each word's weight in a sentence, above 0, (num_words,), by the direction of its vector."""
-    products = unit_length(vectors) * direction  # summed row by row: a matrix product depends on the other rows
+    products = (
+        unit_length(vectors) * direction
+    )  # summed row by row: a matrix product depends on the other rows
     return (WEIGHT_SCALE * products.sum(1)).exp()
 
 
