@@ -187,7 +187,8 @@ class Trainer:
         pooled = batch.pool(vectors)
         cfg = self.cfg
         beginnings = [pooled, *(unit_length(pooled[:, :length]) for length in cfg.lengths)]
-        losses = [contrastive_loss(*each.chunk(2), cfg.temperature, cfg.margin) for each in beginnings]
+        sides_of = [each.chunk(2) for each in beginnings]
+        losses = [contrastive_loss(src, tgt, cfg.temperature, cfg.margin) for src, tgt in sides_of]
         loss = torch.stack(losses).mean()
         if targets is not None and len(targets[0]):
             loss = self._with_imitation(loss, pooled, *targets)
