@@ -3,8 +3,8 @@
 ``own`` stands for files of one's own (`xling.corpora.nway.own_files`).
 
 Text that a suite scores is not read by default: not ``sib200``, ``xquad``, ``xcopa`` and ``ud``, not the dev
-and test rows of ``nli``, not the test words of ``bli``. ``ntrex`` and ``tatoeba`` are read when they are
-named; the retrieval scores of such an encoder on them are then meaningless.
+and test rows of ``nli``, not the test words of ``bli``, not the test verses of Taxi1500. ``ntrex`` and
+``tatoeba`` are read when they are named; the retrieval scores of such an encoder on them are then meaningless.
 """
 
 import re
@@ -18,6 +18,7 @@ from xling.core.errors import UserError
 from xling.core.output.command_result import tell
 from xling.core.registry import Registry
 from xling.corpora.nway import own_files
+from xling.corpora.nway.scored_verses import is_scored
 from xling.text.files import corpus_reader
 
 Texts = list[str | None]
@@ -121,7 +122,10 @@ def _lines(path: Path) -> list[str]:
 
 
 def _bible(data: Path) -> Iterator[Rows]:
-    """Read ``bible/`` and ``bible_nt/``: ``<code>.tsv.gz`` with verse id and text, joined on the ids."""
+    """Read ``bible/`` and ``bible_nt/``: ``<code>.tsv.gz`` with verse id and text, joined on the ids.
+
+    The verses that Taxi1500 scores are left out.
+    """
     verses: dict[str, dict[str, str]] = {}
     for path in sorted([*data.glob("bible/*.tsv*"), *data.glob("bible_nt/*.tsv*")]):
         lang = label(path.name.partition(".")[0])
@@ -129,7 +133,8 @@ def _bible(data: Path) -> Iterator[Rows]:
             pairs = (line.partition("\t") for line in _lines(path))
             verses[lang] = {verse: text for verse, _, text in pairs if text}
     if len(verses) > 1:
-        ids = list(dict.fromkeys(verse for text_of in verses.values() for verse in text_of))
+        all_ids = dict.fromkeys(verse for text_of in verses.values() for verse in text_of)
+        ids = [verse for verse in all_ids if not is_scored(verse)]
         yield Rows("bible", {lang: [text_of.get(verse) for verse in ids] for lang, text_of in verses.items()})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shutil
@@ -17,6 +18,7 @@ from tests import forked
 from xling import cli
 from xling.core.errors import UserError
 from xling.core.output import manifest
+from xling.eval.rows.suite import suites
 from xling.hub import card, quantize, source, static_export
 from xling.hub.export import run_hf
 from xling.hub.settings import ExportConfig, ImportConfig, QuantizeConfig
@@ -48,6 +50,26 @@ np.savez(
     prompted=sentences.encode(texts, prompt="x "), words=model.words(texts), matches=model.matches(texts, texts[::-1]),
     size=sentences.get_embedding_dimension(),
 )
+"""
+JUDGES = """
+import json, sys
+folder, rows = sys.argv[1], json.loads(sys.argv[2])
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.evaluation import TranslationEvaluator
+model = SentenceTransformer(folder, trust_remote_code=True, device="cpu")
+found = TranslationEvaluator(rows["sentence1"], rows["sentence2"], name="x", write_csv=False)(model)
+scores = {"sentence-transformers": found["x_src2trg_accuracy"]}
+try:
+    import mteb
+    from datasets import Dataset
+except ImportError:
+    pass
+else:
+    task = mteb.get_task("Tatoeba", languages=["deu"])
+    task.dataset, task.data_loaded = {"deu-eng": {"test": Dataset.from_dict(rows)}}, True
+    options = {"subsets_to_run": ["deu-eng"], "encode_kwargs": {}}
+    scores["mteb"] = task.evaluate(mteb.SentenceTransformerEncoderWrapper(model), "test", **options)["deu-eng"]
+print("SCORES", json.dumps(scores, default=float))
 """
 
 
@@ -295,3 +317,48 @@ def test_eight_bits_halve_the_file_and_keep_the_vectors_also_without_xling(
     assert torch.equal(encoder_files.load_encoder(tmp_path / "back").table, rounded.table)
     with pytest.raises(UserError, match="in 8 bits already"):
         quantize.run(QuantizeConfig(tmp_path / "int8", tmp_path / "twice"))
+
+
+@pytest.mark.slow
+def test_sentence_transformers_and_mteb_score_an_export_as_we_do(
+    encoder: Path, exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The accuracy and the F1 of ``protocol=mteb`` are those of their evaluators on the same rows, to six decimals."""
+    german = [
+        "ein rotes Boot",
+        "das Haus",
+        "ein Boot",
+        "Merkel 12",
+        "die Katze",
+        "Berlin 1999",
+        "ein Hund",
+        "Radio",
+    ]
+    english = [
+        "a red boat",
+        "the house",
+        "a boat",
+        "Merkel 12",
+        "the cat",
+        "Berlin in 1999",
+        "one dog",
+        "a radio",
+    ]
+    (tmp_path / "tatoeba").mkdir()
+    for code, lines in (("deu", german), ("eng", english)):
+        (tmp_path / f"tatoeba/deu-eng.{code}").write_text("".join(f"{line}\n" for line in lines))
+    monkeypatch.setitem(suites()._entries, "tatoeba", dataclasses.replace(suites()["tatoeba"], files=()))
+    words = ["eval", "tatoeba", f"checkpoint={encoder}", f"data={tmp_path}", f"out={tmp_path / 'eval'}"]
+    assert cli.main([*words, "protocol=mteb", "systems=pretrained"]) == 0
+    tables = json.loads((tmp_path / "eval/tables/scores.json").read_text())
+    ours = {score["metric"]: score["value"] for score in tables["scores"] if score["lang"] == "de"}
+    rows = json.dumps({"sentence1": german, "sentence2": english})
+    environment = {"HOME": str(tmp_path), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    done = forked.run("-c", JUDGES, str(exported), rows, cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stderr
+    theirs = json.loads(done.stdout.rpartition("SCORES ")[2])
+    assert 20 < ours["retrieval_accuracy"] < 90, "some are found and some are not"
+    assert round(ours["retrieval_accuracy"] / 100, 6) == round(theirs["sentence-transformers"], 6)
+    if "mteb" in theirs:  # it is not among the packages of developers
+        assert round(ours["retrieval_accuracy"] / 100, 6) == round(theirs["mteb"]["accuracy"], 6)
+        assert round(ours["retrieval_f1"] / 100, 6) == round(theirs["mteb"]["f1"], 6)

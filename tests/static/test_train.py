@@ -15,7 +15,7 @@ from xling.core.errors import UserError
 from xling.corpora.nway import build
 from xling.corpora.nway.build import NwayConfig
 from xling.static import encoder_files as model
-from xling.static import train
+from xling.static import train, vectors
 from xling.static.settings import LatentConfig, StaticTraining
 from xling.static.shape import StaticConfig
 from xling.static.train import BatchSampler, Trainer, contrastive_loss
@@ -73,6 +73,18 @@ def test_training_brings_translations_together(corpus: Path, tmp_path: Path) -> 
     assert made.counts["updates"] == 60
     assert accuracy(model.load_encoder(tmp_path / "model")) > 0.9
     assert accuracy(model.load_encoder(tmp_path / "model", random_init=True)) < 0.3
+
+
+def test_the_beginning_of_a_vector_serves_alone_where_it_was_trained_to(corpus: Path, tmp_path: Path) -> None:
+    found = {}
+    for lengths in ((), (4,)):
+        out = tmp_path / f"model{len(lengths)}"
+        train.run(training(corpus, out, updates=120, lengths=lengths))
+        encoder = model.load_encoder(out)
+        assert accuracy(encoder) > 0.95
+        short = StaticEncoder(dataclasses.replace(encoder.cfg, dim=4), encoder.table[:, :4], encoder.share)
+        found[lengths] = accuracy(short)
+    assert found[()] < 0.75 and found[(4,)] > 0.8, found
 
 
 def test_latent_vectors_alone_bring_translations_together(corpus: Path, tmp_path: Path) -> None:
@@ -166,10 +178,12 @@ def test_the_loss_is_that_of_the_paper() -> None:
     assert float(contrastive_loss(a, b, 0.1, 0.3)) == pytest.approx(wanted / 10, rel=1e-5)
 
 
+@pytest.mark.parametrize("lengths", [(), (4, 8)])
 def test_an_update_is_one_step_of_rowwise_adagrad(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lengths: tuple[int, ...]
 ) -> None:
-    cfg = training(corpus, tmp_path / "unused", drop=0.0)
+    """With ``lengths`` the loss is the mean of those of the whole vectors and of their beginnings."""
+    cfg = training(corpus, tmp_path / "unused", drop=0.0, lengths=lengths)
     sets, hashes, ends, frequency = open_rows(corpus)
     weights = (cfg.model.smooth / (cfg.model.smooth + frequency)).astype(np.float32)
     trainer, batches = Trainer(cfg, hashes, ends, weights), BatchSampler(sets, cfg)
@@ -185,7 +199,11 @@ def test_an_update_is_one_step_of_rowwise_adagrad(
         )
         for side in sides
     ]
-    loss = contrastive_loss(unit_length(pooled[0]), unit_length(pooled[1]), cfg.temperature, cfg.margin)
+    losses = [
+        contrastive_loss(*(unit_length(side[:, :length]) for side in pooled), cfg.temperature, cfg.margin)
+        for length in (cfg.model.dim, *lengths)
+    ]
+    loss = torch.stack(losses).mean()
     loss.backward()
     before = trainer.table.clone()
     monkeypatch.setattr(train, "ROWS_PER_STEP", 7)
@@ -318,6 +336,7 @@ def test_minutes_are_kept_by_the_clock(corpus: Path, tmp_path: Path) -> None:
         ({"updates": 0, "minutes": 0}, "minutes=0 updates=0 would learn nothing"),
         ({"rows": 1}, "rows=1; valid: at least 2"),
         ({"drop": 1.0}, "drop=1.0; valid: a number from 0 to 0.9"),
+        ({"lengths": (8, 16)}, "lengths=8,16; valid: numbers from 1 to 15, below model.dim"),
         ({"temperature": 0}, "temperature=0; valid: a number above 0"),
         ({"model": StaticConfig(features=3)}, "model.features=3; valid: 4, the version of the rows of text"),
     ],
@@ -364,3 +383,34 @@ def test_other_rules_of_features_are_refused(corpus: Path, tmp_path: Path) -> No
         match=rf"version 1 of the word features; valid: version {FEATURES_VERSION}; fix: run xling corpus nway",
     ):
         open_rows(older)
+
+
+def test_words_are_remembered_between_calls_and_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One text at a time, in any order and with a memory that is full at once: the vectors of one call, to the bit."""
+    cfg = StaticConfig(dim=16, bits=10, sketch=8)
+    made = model.random_encoder(cfg, {word_hash("the"): 0.1})
+    made.weight_direction = torch.linspace(-1, 1, 16)
+    texts = [
+        "The boat the river",
+        "a river \x01 boat",
+        "",
+        "reka é 12",
+        "圖書館 the",
+        "the",
+        "The boat the river",
+    ]
+    whole = StaticEncoder(cfg, made.table, made.share, made.weight_direction).sentence_vectors(texts)
+    for limit in (1 << 15, 5, 2):
+        monkeypatch.setattr(vectors, "REMEMBERED_WORDS", limit)
+        for numbers in (range(7), reversed(range(7))):
+            for number in numbers:
+                assert torch.equal(made.sentence_vectors(texts[number : number + 1])[0], whole[number])
+        assert len(made._remembered) <= limit
+    monkeypatch.setattr(vectors, "REMEMBERED_WORDS", 1 << 15)
+    asked: list[str] = []
+    mean = made._mean_vectors
+    monkeypatch.setattr(
+        made, "_mean_vectors", lambda groups: asked.extend(w for (w,) in groups) or mean(groups)
+    )
+    made.sentence_vectors(["new boat new"]), made.sentence_vectors(["new boat"])
+    assert asked.count("new") == 1, "each word is computed once"

@@ -85,6 +85,8 @@ class StaticTraining:
         lr: initial learning rate.
         temperature: temperature of the softmax over the rows.
         margin: subtracted from the similarity of a row's own translation.
+        lengths: numbers of a vector's beginning that also have to find the translation alone (Kusupati et al. 2022,
+            Matryoshka), below ``model.dim``.
         seed: seed of the table and of the batches.
         save_minutes: minutes between saved states from which a stopped run continues.
         model: shape of the encoder.
@@ -103,6 +105,7 @@ class StaticTraining:
     lr: float = ranged(0.02, POSITIVE)
     temperature: float = ranged(0.05, POSITIVE)
     margin: float = 0.2
+    lengths: tuple[int, ...] = ()
     seed: int = 1
     save_minutes: float = ranged(2.0, POSITIVE)
     model: StaticConfig = field(default_factory=StaticConfig)
@@ -120,6 +123,11 @@ class StaticTraining:
                 "leave it out",
             )
         values.check(self)
+        if not all(0 < length < self.model.dim for length in self.lengths):
+            raise UserError(
+                f"lengths={','.join(map(str, self.lengths))}",
+                f"numbers from 1 to {self.model.dim - 1}, below model.dim",
+            )
         if not self.updates and not self.minutes and (self.start.encoder or not self.start.rounds):
             raise UserError(
                 "minutes=0 updates=0 would learn nothing", "one of them above 0, or start.rounds above 0"

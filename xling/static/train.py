@@ -185,8 +185,11 @@ class Trainer:
         batch = self._read(sides)
         vectors, direction = batch.vectors.requires_grad_(), batch.weight_direction.requires_grad_()
         pooled = batch.pool(vectors)
-        src_vectors, tgt_vectors = pooled.chunk(2)
-        loss = contrastive_loss(src_vectors, tgt_vectors, self.cfg.temperature, self.cfg.margin)
+        cfg = self.cfg
+        beginnings = [pooled, *(unit_length(pooled[:, :length]) for length in cfg.lengths)]
+        sides_of = [each.chunk(2) for each in beginnings]
+        losses = [contrastive_loss(src, tgt, cfg.temperature, cfg.margin) for src, tgt in sides_of]
+        loss = torch.stack(losses).mean()
         if targets is not None and len(targets[0]):
             loss = self._with_imitation(loss, pooled, *targets)
         loss.backward()

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from xling.static.shape import StaticConfig
 
 SKETCH_BITS, SKETCH_SEED = 15, 1
+REMEMBERED_WORDS = 1 << 15
+"""Words whose vectors an encoder remembers between calls: 75 MB with 576 numbers. Texts share most of their words."""
 WEIGHT_SCALE = 4.0
 """Factor of the cosine-like product in `learned_weights`, so that small steps of the direction count."""
 
@@ -52,6 +54,7 @@ class StaticEncoder:
         assert table.shape == (1 << cfg.bits, cfg.dim), table.shape
         self.cfg, self.table, self.share = cfg, table, share
         self.weight_direction = torch.zeros(cfg.dim) if weight_direction is None else weight_direction
+        self._remembered: dict[str, Tensor] = {}
         generator = torch.Generator().manual_seed(SKETCH_SEED)
         self._sketch_table = torch.randn(
             1 << SKETCH_BITS if cfg.sketch else 0, cfg.sketch, generator=generator
@@ -95,19 +98,37 @@ class StaticEncoder:
             float32 (num_texts, dim + sketch).
         """
         index_of_word: dict[str, int] = {}
+        version = self.cfg.features  # asked once: transformers' configurations are slow to answer
         word_indices = [
             [
                 index_of_word.setdefault(word.lower(), len(index_of_word))
-                for word in split_tokens(text, self.cfg.features)
+                for word in split_tokens(text, version)
             ]
             for text in texts
         ]
-        weights = torch.tensor([self.weight(word) for word in index_of_word])
-        vectors = self._mean_vectors([[word] for word in index_of_word])
-        weights = weights * learned_weights(vectors[:, : self.dim], self.weight_direction)
-        sums = _sum_or_mean_rows(word_indices, vectors * weights[:, None], "sum")
+        sums = _sum_or_mean_rows(word_indices, self._weighted_vectors(list(index_of_word)), "sum")
         learned_vectors, sketch = unit_length(sums[:, : self.dim]), unit_length(sums[:, self.dim :])
         return torch.cat([learned_vectors, sketch * self.cfg.sketch_weight], 1)
+
+    def _weighted_vectors(self, words: Sequence[str]) -> Tensor:
+        """Return vectors and sketches of different words times their weights, (num_words, dim + sketch).
+
+        Words of earlier calls are remembered, up to `REMEMBERED_WORDS`.
+        """
+        if len(words) > REMEMBERED_WORDS:
+            return self._compute_weighted(words)
+        if len(self._remembered) + len(words) > REMEMBERED_WORDS:
+            self._remembered = {}
+        known = self._remembered  # a call of another thread may begin with a new one
+        if new := [word for word in words if word not in known]:
+            known.update(zip(new, self._compute_weighted(new).unbind(), strict=True))
+        width = self.dim + self.cfg.sketch
+        return torch.stack([known[word] for word in words]) if words else torch.zeros(0, width)
+
+    def _compute_weighted(self, words: Sequence[str]) -> Tensor:
+        vectors = self._mean_vectors([[word] for word in words])
+        weights = torch.tensor([self.weight(word) for word in words])
+        return vectors * (weights * learned_weights(vectors[:, : self.dim], self.weight_direction))[:, None]
 
     def _word_vectors(self, words: Sequence[str]) -> Tensor:
         index_of_word = {word: i for i, word in enumerate(dict.fromkeys(words))}
@@ -145,7 +166,10 @@ def learned_weights(
     vectors: Float32[Tensor, "words dim"], direction: Float32[Tensor, " dim"]
 ) -> Float32[Tensor, " words"]:
     """Return the factor of each word's weight in a sentence, above 0, (num_words,), by the direction of its vector."""
-    return (WEIGHT_SCALE * unit_length(vectors) @ direction).exp()
+    products = (
+        unit_length(vectors) * direction
+    )  # summed row by row: a matrix product depends on the other rows
+    return (WEIGHT_SCALE * products.sum(1)).exp()
 
 
 def unit_length(vectors: Float32[Tensor, "*batch dim"]) -> Float32[Tensor, "*batch dim"]:

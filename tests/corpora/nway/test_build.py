@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from xling.core.errors import UserError
 from xling.corpora.nway import build, sources
 from xling.corpora.nway.build import NwayConfig
+from xling.corpora.nway.scored_verses import is_scored, scored_verses
 from xling.text.files.nway import open_rows, read_words
 from xling.text.words.features import WINDOW_PREFIX, hash_features
 
@@ -73,6 +75,27 @@ def test_verses_are_joined_on_their_ids_and_the_first_edition_counts(data: Path)
         ("In the beginning", "Am Anfang", "Hapo mwanzo"),
         ("The earth was empty", "Die Erde war leer", None),
     }
+
+
+def test_the_verses_that_taxi1500_scores_are_in_no_language(tmp_path: Path) -> None:
+    """John 2:6 and 2 Timothy 2:24 are test verses in every language, John 2:7 is none."""
+    kept = ("JHN.2.7", "JOH.2.7", "43002007", "jhn 2:7-8", "GEN.2.6", "1TI.2.24", "preface")
+    scored = ("JHN.2.6", "JOH.2.6", "43002006", "jhn 2:5-7", "2TI.2.24", "JHN.002.006")
+    for code in ("eng", "swh"):
+        write(tmp_path / f"bible/{code}.tsv.gz", *(f"{verse}\t{code} {verse}" for verse in (*kept, *scored)))
+    assert rows_of(tmp_path, "bible") == {
+        lang: [f"{code} {verse}" for verse in kept] for lang, code in (("en", "eng"), ("sw", "swh"))
+    }
+    assert sum(verse.partition(".")[0].isdecimal() for verse in scored_verses()) == 111
+
+
+@pytest.mark.skipif("XLING_DATA" not in os.environ, reason="needs XLING_DATA")
+def test_real_verses_lack_exactly_those_of_taxi1500() -> None:
+    data = Path(os.environ["XLING_DATA"])
+    path = data / "bible/eng.tsv.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        ids = [line.partition("\t")[0] for line in file]
+    assert sum(map(is_scored, ids)) == 111
 
 
 @pytest.mark.parametrize(
