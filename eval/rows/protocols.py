@@ -197,11 +197,18 @@ def source_rows(
     of the training rows, at most 2,000, is held out instead, for every suite that trains on them, so that all of
     them can share a model.
     """
+    if suite.train_from and suite.has(lang, split, data) and not train_suite.has(lang, split, data):
+        path = suite.paths(lang, split, data)[0]
+        raise UserError(
+            f"{suite.name} trains on {train_suite.name}, which has no {split} rows in {lang!r}",
+            fix=f"to train on {path}, name the files: {suite.shape.own_setting}=TEST_FILES train.{lang}={path}, "
+            "see docs/guides/own_test_set.md",
+        )
     train = load(train_suite, lang, split, data)
     has_dev = split == "train" and "dev" in train_suite.splits and train_suite.has(lang, "dev", data)
     if has_dev and (not train_suite.scores_dev or scored_split(train_suite, lang, data) != "dev"):
         return train, load(train_suite, lang, "dev", data)
-    return hold_out(train)
+    return hold_out(train, "no dev rows but the scored ones" if has_dev else "no dev rows")
 
 
 def rows_of_others(suite: Suite, name: str, lang: str, data: Path) -> tuple[list[Example], str]:
@@ -239,7 +246,7 @@ def capped(rows: list[Example], limit: int) -> list[Example]:
     return [rows[i] for i in sorted(kept.tolist())]
 
 
-def hold_out(rows: Sequence[Example]) -> tuple[list[Example], list[Example]]:
+def hold_out(rows: Sequence[Example], why: str = "no dev rows") -> tuple[list[Example], list[Example]]:
     """Split off a tenth of the rows, at most 2,000 and at least one, by position; return the rest and that part.
 
     Raises:
@@ -247,7 +254,7 @@ def hold_out(rows: Sequence[Example]) -> tuple[list[Example], list[Example]]:
     """
     if len(rows) < 2:
         raise UserError(
-            f"{len(rows)} training row{'s' * (len(rows) != 1)} and no dev rows: one row is held out to choose on",
+            f"{len(rows)} training row{'s' * (len(rows) != 1)} and {why}: one row is held out to choose on",
             "two training rows or more",
             "add rows, or a file of dev rows",
         )

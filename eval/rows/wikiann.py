@@ -1,5 +1,6 @@
 """Words as the original files of WikiANN write them: ``en:Peter``, with the language before each word."""
 
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -38,6 +39,16 @@ def without_marks(sentences: Sequence[Sequence[str]], path: Path) -> list[tuple[
         tuple(token.removeprefix(mark) for token in tokens) if mark in known else tuple(tokens)
         for mark, tokens in zip(marks, sentences, strict=True)
     ]
+
+
+def digest_without_marks(path: Path) -> str:
+    """Return the SHA-256 of a file without the language that each of its lines begins with; "" if they do not."""
+    content = path.read_bytes()
+    first = re.match(_MARK.pattern.encode(), content)
+    mark = re.escape(first[1]) if first else b"$."
+    plain, count = re.subn(rb"^" + mark, b"", content, flags=re.MULTILINE)
+    num_rows = sum(map(bool, map(bytes.strip, content.split(b"\n"))))
+    return hashlib.sha256(plain).hexdigest() if count == num_rows else ""
 
 
 def _mark_of(tokens: Sequence[str]) -> str:

@@ -454,7 +454,7 @@ def test_the_list_shows_what_an_evaluation_can_read(tmp_path: Path) -> None:
     assert answer.data[0]["at_hand"]["test"] == ["sw"]
     assert "another file than the recorded one: dev: yo" in answer
     assert load(SUITES["panx"], "sw", "test", tmp_path) == [Example("1", {"tokens": ("a",)}, ("O",))]
-    with pytest.raises(UserError, match=r"tags=\S+yo.dev.tsv dev.yo=\S+yo.dev.tsv"):
+    with pytest.raises(UserError, match=r"tags=\S+yo.dev.tsv test.yo=\S+yo.dev.tsv"):
         load(SUITES["panx"], "yo", "dev", tmp_path)
     assert run_list(ListConfig(which="mine", data=tmp_path / "ner")).startswith("no suite has rows")
     with pytest.raises(UserError, match="data"):

@@ -199,3 +199,21 @@ def test_rows_of_other_suites_are_trained_on_too(world: Path) -> None:
     assert found.train == own + dev * 4  # PAN-X holds out the same rows for both suites
     with pytest.raises(UserError, match=r"train_with=xnli has other labels than panx; valid: .*uner"):
         training_rows(panx, zero_shot, "cs", ["hr"], world, RowsConfig(others=("xnli",)))
+
+
+def test_rows_of_the_suite_itself_are_named_where_it_trains_on_another(tmp_path: Path) -> None:
+    path = tmp_path / "ner/masakhaner2/swa.train.tsv"
+    path.parent.mkdir(parents=True)
+    path.write_text("Ana\tB-PER\n\n", encoding="utf-8")
+    suite = suites()["masakhaner"]
+    with pytest.raises(UserError, match=f"trains on panx, .* in 'sw'; .* tags=TEST_FILES train.sw={path}"):
+        source_rows(suite, suites()["panx"], "sw", tmp_path)
+
+
+def test_dev_rows_that_are_scored_are_called_so_where_one_row_trains(tmp_path: Path) -> None:
+    (tmp_path / "ner/panx").mkdir(parents=True)
+    for split in ("train", "dev"):
+        (tmp_path / f"ner/panx/sw.{split}.tsv").write_text("Ana\tB-PER\n\n", encoding="utf-8")
+    suite = dataclasses.replace(suites()["panx"], files=())
+    with pytest.raises(UserError, match="1 training row and no dev rows but the scored ones: one row"):
+        source_rows(suite, suite, "sw", tmp_path)

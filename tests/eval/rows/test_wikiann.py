@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from xling.core.errors import UserError
 from xling.eval.rows.readers import columns
-from xling.eval.rows.suite import Example, Suite, load, suites
+from xling.eval.rows.suite import Example, Suite, SuiteFile, load, suites
 from xling.eval.rows.wikiann import without_language_marks
 
 MARKED = "{0}:Peter\tB-PER\n{0}:,\tO\n{0}::\tO\n{0}:(\tO\n{0}:12:30\tO\n\n{0}:Nairobi\tB-LOC\n\n"
@@ -88,3 +90,17 @@ def test_rows_in_our_own_format_are_read_too(tmp_path: Path) -> None:
     ]
     rows = read(suites()["panx"], "sw", tmp_path, "\n".join(lines), "rows/panx/{}.dev.jsonl")
     assert [row.fields["tokens"] for row in rows] == [("a", "b")] * 2
+
+
+@pytest.mark.parametrize("mark", ["sw", "zh-min-nan"])
+def test_the_original_of_a_recorded_file_is_read_at_its_place(tmp_path: Path, mark: str) -> None:
+    """Another file there is still refused, also one in which a line lacks the language or a word differs."""
+    recorded = SuiteFile("sw", "dev", "ner/panx/sw.dev.tsv", 2, hashlib.sha256(PLAIN.encode()).hexdigest())
+    suite, path = replace(suites()["panx"], files=(recorded,)), tmp_path / "ner/panx/sw.dev.tsv"
+    path.parent.mkdir(parents=True)
+    path.write_text(MARKED.format(mark), encoding="utf-8")
+    assert [row.fields["tokens"] for row in load(suite, "sw", "dev", tmp_path)] == WORDS
+    for changed in (MARKED.format(mark).replace(f"{mark}:,", ","), MARKED.format(mark).replace("P", "Q", 1)):
+        path.write_text(changed, encoding="utf-8")
+        with pytest.raises(UserError, match="another file than the one recorded"):
+            load(suite, "sw", "dev", tmp_path)
