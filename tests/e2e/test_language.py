@@ -135,11 +135,14 @@ def test_a_body_that_is_none_is_told_before_anything_runs(tmp_path: Path) -> Non
 
 
 def test_the_transformer_s_updates_fit_its_share_of_the_hours() -> None:
-    holdings = Holdings(pairs={"sw": {"bible": 9000}}, suites=["sib200", "xsid"])  # type: ignore[dict-item]
+    holdings = Holdings(pairs={"sw": {"bible": 9000}}, suites=["panx", "sib200", "xsid"])  # type: ignore[dict-item]
+    holdings.num_labels = {"panx": 20_000, "sib200": 701}
     updates, rows = {}, {}
     for hours in (1.0, 2.0, 1000.0):
         cfg = LanguageConfig(lang="sw", data=Path("data"), body="hf:BODY", hours=hours)
-        steps = make_plan(cfg, holdings, {"sib200": "classify", "xsid": "intent_slots"}, 1e10).steps
+        steps = make_plan(
+            cfg, holdings, {"panx": "tag", "sib200": "classify", "xsid": "intent_slots"}, 1e10
+        ).steps
         trained = [each for each in steps.values() if each["stage"] == "pretrain"]
         updates[hours] = [each["config"]["train"]["updates"] for each in trained]
         assert steps["sib200_transformer"]["config"]["checkpoints"][0].startswith("transformer=")
@@ -149,14 +152,17 @@ def test_the_transformer_s_updates_fit_its_share_of_the_hours() -> None:
         for name in made.steps:
             made.settings(name)
         rows[hours] = steps["xsid_transformer"]["config"]["train_rows"]
-        assert steps["sib200_transformer"]["config"]["train_rows"] == plan.ROWS_OF_AN_HOUR * hours
+        assert steps["sib200_transformer"]["config"]["train_rows"] == 701
+        labeller = steps["panx_model"]["config"]
+        assert labeller["checkpoint"].endswith("models/static" if hours < 1000 else "transformer/model")
+        assert steps["sib200_model"]["config"]["checkpoint"].endswith("transformer/model")
         assert steps["xsid_body"]["config"]["seeds"] == [1] != steps["xsid_transformer"]["config"]["seeds"]
     assert rows[1.0] == plan.LEAST_ROWS
     weights = 6 * (4 * 384 * 384 + 2 * 384 * 1536)
     row_s = (
         6 * 40 * 3 * (3 + 2) * weights / (1e10 * times.EFFICIENCY)
     )  # 3 epochs, 3 seeds, the body, a labeller
-    assert rows[1000.0] == int(1000 * 3600 * plan.SCORES_SHARE / row_s) < plan.ROWS_OF_AN_HOUR * 1000
+    assert rows[1000.0] == int(1000 * 3600 * plan.SCORES_SHARE / (2 * row_s)) < plan.ROWS_OF_AN_HOUR * 1000
     assert 1.8 < sum(updates[2.0]) / sum(updates[1.0]) < 2.2
     recipe = pipeline.read(pipeline.RECIPES_FOLDER / plan.TRANSFORMER, ["body=hf:BODY"])
     own = [int(step.config["train"]["updates"]) for step in recipe.steps.values() if step.stage == "pretrain"]

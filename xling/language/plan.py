@@ -34,7 +34,9 @@ NARROW_DIM, WIDE_DIM, WIDE_MINUTES = 192, 512, 5
 """Numbers of a static vector, and minutes of training from which more of them are better (results.d/language.md)."""
 BODY_SHARE, SCORES_SHARE = 0.4, 0.2
 """Of the hours, for the training of the Transformer and for its fine-tuning; static encoders take the rest."""
-ROWS_OF_AN_HOUR, LEAST_ROWS = 5000, 200
+ROWS_OF_AN_HOUR, LEAST_ROWS, ROWS_OF_LABELLER = 5000, 200, 5000
+"""Training rows of a suite: for each hour, at least, and from which on the Transformer labels words and pairs of texts
+(with 500 rows the static encoder is better, with 8,000 both together are; docs/results.d/language.md, evening.md)."""
 TRANSFORMER = "evening.yaml"
 FIT: Mapping[str, dict[str, Any]] = {
     "tag": {"epochs": 3},
@@ -152,6 +154,8 @@ def _add_static_scores(plan: Plan, cfg: LanguageConfig, holdings: Holdings, suit
         "less_text": (model | less_text, "less/text", "static_less"),
     }
     if kind in FIT:
+        if suite in holdings.num_labels:
+            _add_labeller(plan, cfg, suite, common, {"checkpoint": plan.models["static"]}, ["static", *links])
         fewer = {"train_rows": max(1, int(num_rows * LESS))}
         steps["less_labels"] = (model | fewer, "less/labels", "static")
         if suite in holdings.own_labels:
@@ -161,6 +165,27 @@ def _add_static_scores(plan: Plan, cfg: LanguageConfig, holdings: Holdings, suit
         plan.steps[f"{suite}_{name}"] = _step(
             common | settings, f"{cfg.out}/{folder}/{suite}", [encoder, *links]
         )
+
+
+def _add_labeller(
+    plan: Plan,
+    cfg: LanguageConfig,
+    suite: str,
+    common: Mapping[str, Any],
+    model: Mapping[str, Any],
+    after: list[str],
+) -> None:
+    """Add a model that labels texts, for `xling predict`; tables have the mean of all seeds, it has the first.
+
+    Args:
+        common: settings of the suite's evaluation.
+        model: the encoder, as settings of ``xling finetune``.
+        after: steps that come before.
+    """
+    plan.labellers[suite] = f"{cfg.out}/models/{suite}"
+    settings: dict[str, Any] = {key: common[key] for key in ("data", "source", "train_rows")}
+    settings |= {"suite": suite, "out": plan.labellers[suite], "fit": {**common["fit"], "seed": cfg.seeds[0]}}
+    plan.steps[f"{suite}_model"] = {"stage": "finetune", "after": after, "config": {**settings, **model}}
 
 
 def _most_rows(cfg: LanguageConfig) -> int:
@@ -243,7 +268,8 @@ def _add_transformer(
     plan.choose(
         "labels by the Transformer",
         "together with the static encoder",
-        "where a suite allows it; texts with one class by text_features=neighbours, made for some hundreds of labels",
+        "texts with one class by text_features=neighbours, made for some hundreds of labels; of others `xling predict` "
+        f"takes the static encoder alone where the Transformer reads fewer than {ROWS_OF_LABELLER:,} rows",
     )
     after = [last, "links"] if "links" in plan.steps else [last]
     _add_transformer_scores(plan, cfg, holdings, suites, kinds, weights / (product_rate * EFFICIENCY), after)
@@ -286,8 +312,9 @@ def _add_transformer_scores(
             chosen[JOINED] = {"systems": [JOINED], "checkpoints": [taught], "match": SEARCH["match"]}
         for name, each in chosen.items():
             plan.steps[f"{suite}_{name}"] = _step(settings | each, f"{cfg.out}/scores/{name}/{suite}", after)
-        if is_tuned and suite in holdings.num_labels:
-            _add_labeller(plan, cfg, suite, num_rows, common["fit"], is_joined, after)
+        if suite in plan.labellers and (kinds[suite] == "classify" or num_rows >= ROWS_OF_LABELLER):
+            model = {"checkpoint": plan.models["transformer"], "joined": is_joined}
+            _add_labeller(plan, cfg, suite, common, model, after)
 
 
 def _most_rows_of_transformer(plan: Plan, cfg: LanguageConfig, num_suites: int, weight_s: float) -> int:
@@ -303,27 +330,6 @@ def _most_rows_of_transformer(plan: Plan, cfg: LanguageConfig, num_suites: int, 
             f"what {trainings} fine-tunings read in {SCORES_SHARE:.0%} of hours=, at least {LEAST_ROWS}",
         )
     return most
-
-
-def _add_labeller(
-    plan: Plan,
-    cfg: LanguageConfig,
-    suite: str,
-    num_rows: int,
-    fit: Mapping[str, Any],
-    is_joined: bool,
-    after: list[str],
-) -> None:
-    """Add a model that labels texts, for `xling predict`; tables have the mean of all seeds, it has the first."""
-    plan.labellers[suite] = f"{cfg.out}/models/{suite}"
-    settings: dict[str, Any] = {
-        "suite": suite,
-        "checkpoint": plan.models["transformer"],
-        "out": plan.labellers[suite],
-    }
-    settings |= {"data": str(cfg.data), "source": cfg.source, "train_rows": num_rows}
-    settings |= {"fit": {**fit, "seed": cfg.seeds[0]}, "joined": is_joined}
-    plan.steps[f"{suite}_model"] = {"stage": "finetune", "after": after, "config": settings}
 
 
 def _training_steps(cfg: LanguageConfig, plan: Plan, holdings: Holdings) -> dict[str, dict[str, Any]]:
