@@ -320,7 +320,7 @@ def test_the_whole_command_on_ciphers(
     )
     assert "transformer" in report and (out / "export" / "transformer" / "config.json").is_file()
     assert f"xling predict {out}/models/sib200 FILE lang=de" in report
-    assert "lang='de', pooling=\"joined\")" in report
+    assert "lang='de', pooling='joined')" in report
     for suite, folder in (("ntrex", "joined"), ("sib200", "transformer"), ("panx", "transformer")):
         assert (out / f"scores/{folder}/{suite}/predictions/{suite}/joined").is_dir()
     assert "sentences in which words of both languages alternate" in report
@@ -330,6 +330,7 @@ def test_the_whole_command_on_ciphers(
     assert cli.main(["predict", str(out / "models" / "sib200"), str(text), "lang=de"]) == 0
     assert json.loads(capsys.readouterr().out)["label"] in suites()["sib200"].labels
     page = (out / "report" / "report.html").read_text(encoding="utf-8")
+    assert re.search(r"<li><strong>ntrex: [^<]+\)\.</strong> ", page)
     assert "details/report.html" in page and "<h1>German: what was made</h1>" in page
     again = (out / "report" / "again.sh").read_text(encoding="utf-8")
     assert "lang=de" in again and "updates=12" in again and "seed/deu_Latn.txt" in again

@@ -86,7 +86,7 @@ def contents(folder: Path, facts: Mapping[str, Any]) -> tuple[list[str], list[Ta
         sentences.append(f"Test sets that would say more: {', '.join(facts['lacking'])}.")
     for name, place in models.items():
         said = verdicts.NAMES.get(name, name)
-        how = ', pooling="joined"' if name == JOINED else ""
+        how = ", pooling='joined'" if name == JOINED else ""
         sentences.append(
             f"{said[0].upper()}{said[1:]} is {place}: xling.load({place!r}).encode([...], lang={lang!r}{how})."
         )
@@ -142,8 +142,14 @@ def _score_table(results: Sequence[Result], own: Sequence[Result], kinds: Mappin
     )
 
 
+def _item(text: str) -> str:
+    """Return an item of the list, its first sentence in bold type if there are several."""
+    first, end, rest = html.escape(text).partition(". ")
+    return f"<li><strong>{first}.</strong> {rest}</li>" if end else f"<li>{first}</li>"
+
+
 def _page(folder: Path, name: str, sentences: Sequence[str], tables: Sequence[Table]) -> str:
-    items = "\n".join(f"<li>{html.escape(each)}</li>" for each in sentences)
+    items = "\n".join(map(_item, sentences))
     pages = [("details/report.html", "all scores and errors")]
     for file, of_what in (
         ("card.html", "the corpus"),
