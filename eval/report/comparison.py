@@ -28,6 +28,7 @@ from xling.eval.scores.predictions import ScoredPredictions
 from xling.eval.scores.score_file import CONTROLS
 from xling.eval.scores.statistics import Comparison, PairedStatistics
 from xling.eval.tables.columns import averaged_in_publication
+from xling.eval.tables.publish import notes_on_placeholders
 
 AVERAGE = "average"
 SIGNIFICANCE_LEVEL = 0.05
@@ -119,6 +120,21 @@ def systems_of(runs: Sequence[Run], data: Path | None) -> list[System]:
                 by_row = scored_of_systems.get((suite, system), {})
                 systems.append(System(name, suite, answers, system in CONTROLS, by_row))
     return systems
+
+
+def notes_on_rows(runs: Sequence[Run], data: Path | None) -> list[str]:
+    """Return the notes of the runs' tables on placeholders in the scored rows, with the scores without them."""
+    notes: list[str] = []
+    for run in runs:
+        files: dict[Path, list[Path]] = {}
+        for path, folder in _data_of_files(run, data).items():
+            files.setdefault(folder, []).append(path)
+        for folder, paths in files.items():
+            try:
+                notes += notes_on_placeholders(paths, folder)
+            except UserError as error:
+                notes.append(str(error))
+    return list(dict.fromkeys(notes))
 
 
 def _data_of_files(run: Run, data: Path | None) -> dict[Path, Path]:

@@ -172,7 +172,7 @@ def build(runs: Sequence[Run], cfg: ReportConfig) -> Report:
     return Report(
         title=cfg.title,
         note=cfg.note,
-        warnings=[*warnings, *notes],
+        warnings=[*warnings, *notes, *comparison.notes_on_rows(runs, cfg.data)],
         overall=overall(scores, interval_of, tests, comparison.rank_groups(systems)) if scores else None,
         findings=summary(scores),
         tables=score_tables,

@@ -127,7 +127,8 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(
     assert identical(resumed, straight)
     warned = [r.getMessage() for r in caplog.records if r.name == "xling.models.files.checksummed_file"]
     assert len(warned) == 1
-    assert all("update-00000008.pt is damaged; taking the checkpoint before it" in text for text in warned)
+    problem = "missing" if damage == "missing" else "damaged"
+    assert all(f"update-00000008.pt is {problem}; taking the checkpoint before it" in text for text in warned)
 
 
 def test_checkpoints_without_their_checksums_stop_the_run(interrupted: Path, pretrain: Pretrain) -> None:
@@ -137,6 +138,15 @@ def test_checkpoints_without_their_checksums_stop_the_run(interrupted: Path, pre
     with pytest.raises(UserError, match=r"update-00000008\.pt has no update-00000008\.sha256 beside it"):
         pretrain("out")
     assert {path.suffix for path in interrupted.glob("update-*")} == {".pt"}
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+def test_no_whole_checkpoint_stops_the_run(interrupted: Path, pretrain: Pretrain, damage: str) -> None:
+    for checkpoint in interrupted.glob("*.pt"):
+        checkpoint.unlink() if damage == "missing" else checkpoint.write_bytes(checkpoint.read_bytes()[:100])
+    with pytest.raises(UserError, match=r"no checkpoint in .* is whole"):
+        pretrain("out")
+    assert len(list(interrupted.glob("*.sha256"))) == 2
 
 
 def test_a_torn_line_of_the_log_is_dropped(interrupted: Path, pretrain: Pretrain) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from xling import cli
 from xling.eval.rows.listing import listing
 from xling.eval.rows.suite import load, suites
 from xling.eval.scores import predictions
@@ -46,10 +47,14 @@ def test_the_table_has_the_score_without_them(data: Path, tmp_path: Path) -> Non
             answers = ["1"] * (len(rows) - (seed == 2)) + ["0"] * (seed == 2)
             predictions.write(tmp_path / "predictions", origin, rows, answers)
             files.append(origin.path(tmp_path / "predictions"))
-    publish_tables(TableConfig(), ("pawsx",), tmp_path / "tables", files, data, {})
+    made_by = {"stage": "eval", "settings": {"data": str(data)}}
+    publish_tables(TableConfig(), ("pawsx",), tmp_path / "tables", files, data, made_by)
     table = (tmp_path / "tables" / "table.md").read_text()
-    assert (
-        "- pawsx: NS stands in place of a text in 3 of 6 dev rows in es, 3 of 3 dev rows in ko. "
-        "Without them: pawsx accuracy of pretrained es 66.7." in table
+    note = (
+        "pawsx: NS stands in place of a text in 3 of 6 dev rows in es, 3 of 3 dev rows in ko. "
+        "Without them: pawsx accuracy of pretrained es 66.7."
     )
+    assert f"- {note}" in table
+    assert cli.main(["report", str(tmp_path / "tables"), f"out={tmp_path / 'report'}"]) == 0
+    assert note in (tmp_path / "report" / "report.md").read_text()
     assert "| es " in table and "41.7" in table  # with them: 3 and 2 of 6

@@ -69,8 +69,10 @@ def is_good(path: Path) -> bool:
 def good_checkpoints(directory: Path) -> Iterator[Path]:
     """Yield the checkpoints of a training with correct checksums, newest first; others are named in the log.
 
+    A kill may leave the checksum of one checkpoint alone.
+
     Raises:
-        UserError: there are checkpoints and no checksums: the training would start again from nothing.
+        UserError: there are checkpoints, and none of them is whole: the training would start again from nothing.
     """
     saved = sorted([*directory.glob("update-*.pt"), *directory.glob(f"update-*{PARTS}")])
     if saved and not any(directory.glob("update-*.sha256")):
@@ -80,12 +82,21 @@ def good_checkpoints(directory: Path) -> Iterator[Path]:
             f"copy the .sha256 files too, or delete {directory} to start from the first update",
         )
     stems = {path.with_suffix("") for path in (*saved, *directory.glob("update-*.sha256"))}
+    num_good = 0
     for stem in sorted(stems, reverse=True):
         parts = stem.with_suffix(PARTS)
         if is_good(path := parts if parts.is_dir() else stem.with_suffix(".pt")):
+            num_good += 1
             yield path
         else:
-            logger.warning("%s is damaged; taking the checkpoint before it", path)
+            problem = "is damaged" if path.exists() else "is missing"
+            logger.warning("%s %s; taking the checkpoint before it", path, problem)
+    if not num_good and (saved or len(stems) > 1):
+        raise UserError(
+            f"no checkpoint in {directory} is whole",
+            "a checkpoint with its own .sha256",
+            f"copy them again, or delete {directory} to start from the first update",
+        )
 
 
 def write_hashed(state: Any, handle: BinaryIO) -> str:
