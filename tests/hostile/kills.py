@@ -3,7 +3,7 @@
 Run:  python -m tests.hostile.kills [--kills N] [--seed N] [--stages umt,eval,...] [--dir DIR]
 
 SYNTHETIC text of two languages. Each stage runs twice undisturbed first: what differs between those two is named. Then
-it is killed ``--kills`` times in all, at most `MOST` times before it may end, together with the processes that it
+it is killed ``--kills`` times, at most `MOST` times before it may end, together with the processes that it
 started. Each start is a fork of this process, which has imported torch, fairseq and the stages already, so that a kill
 hits the work and not the imports. Left out of the comparison are speeds, times and the training losses of
 ``log.jsonl``: after a kill its next line is the mean since the checkpoint, not since the line before. Prints a

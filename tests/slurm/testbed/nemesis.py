@@ -148,7 +148,11 @@ class Schedule:
                 job for job in before if job in after and job.startswith((f"x.{name}.run", f"x.{name}.m"))
             ]
             if state == "LOST" and both:
-                self.violations.append(f"status says {name} is LOST, and {both} were there all the time")
+                queue = subprocess.run(
+                    ["squeue", "-h", "-r", "-o", "%j %T %r"], capture_output=True, text=True
+                )
+                text = f"status says {name} is LOST, and {both} were there all the time; now {queue.stdout.split()}"
+                self.violations.append(text)
         self.look_at_hung(steps)
 
     def look_at_hung(self, states: dict[str, str]) -> None:
