@@ -84,8 +84,14 @@ def read(
             if len(texts) > 1:
                 yield Rows(rows.source, texts)
     for folder in corpora:
-        for sides in own_files.rows(folder, langs):
-            yield Rows(PARALLEL, sides)
+        found = list(own_files.rows(folder, langs))
+        if not found:
+            raise UserError(
+                f"corpora={folder} has no pairs of {', '.join(langs)}",
+                "an output of xling corpus parallel in two of these languages",
+                "check corpora= and langs=",
+            )
+        yield from (Rows(PARALLEL, sides) for sides in found)
 
 
 def _own(data: Path, langs: Sequence[str], output: Path | None) -> Iterator[Rows]:
@@ -104,6 +110,11 @@ def files_of(
     globs = [pattern for name in names if name != own_files.NAME for pattern in SOURCES[name].files]
     named = [path for pattern in globs for path in sorted(data.glob(pattern)) if path.is_file()]
     named = named or (own_files.files_of(data, output) if own_files.NAME in names else [])
+    for folder in corpora:
+        if not folder.is_dir():
+            raise UserError(
+                f"corpora={folder} is not a folder", "an output of xling corpus parallel", "check corpora="
+            )
     return [*named, *(path for folder in corpora for path in own_files.files_of(folder))]
 
 
@@ -135,6 +146,8 @@ def _bible(data: Path) -> Iterator[Rows]:
     if len(verses) > 1:
         all_ids = dict.fromkeys(verse for text_of in verses.values() for verse in text_of)
         ids = [verse for verse in all_ids if not is_scored(verse)]
+        if num_scored := len(all_ids) - len(ids):
+            tell(f"corpus nway: bible: {num_scored:,} verses that Taxi1500 scores are left out")
         yield Rows("bible", {lang: [text_of.get(verse) for verse in ids] for lang, text_of in verses.items()})
 
 

@@ -89,7 +89,17 @@ def test_the_verses_that_taxi1500_scores_are_in_no_language(tmp_path: Path) -> N
     assert sum(verse.partition(".")[0].isdecimal() for verse in scored_verses()) == 111
 
 
-@pytest.mark.skipif("XLING_DATA" not in os.environ, reason="needs XLING_DATA")
+def test_a_corpus_that_brings_nothing_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "empty").mkdir()
+    for name, said in (("gone", "is not a folder"), ("empty", "has no pairs of en, sw")):
+        cfg = NwayConfig(tmp_path / "data", tmp_path / "out", langs=("en", "sw"), corpora=(tmp_path / name,))
+        with pytest.raises(UserError, match=f"{name} {said}"):
+            build.run(cfg)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.data
 def test_real_verses_lack_exactly_those_of_taxi1500() -> None:
     data = Path(os.environ["XLING_DATA"])
     path = data / "bible/eng.tsv.gz"
