@@ -84,14 +84,14 @@ def read(
             if len(texts) > 1:
                 yield Rows(rows.source, texts)
     for folder in corpora:
-        row_sets = list(own_files.rows(folder, langs))
-        if not row_sets:
+        aligned_texts = list(own_files.rows(folder, langs))
+        if not aligned_texts:
             raise UserError(
                 f"corpora={folder} has no pairs of {', '.join(langs)}",
                 "an output of xling corpus parallel in two of these languages",
                 "check corpora= and langs=",
             )
-        yield from (Rows(PARALLEL, sides) for sides in row_sets)
+        yield from (Rows(PARALLEL, sides) for sides in aligned_texts)
 
 
 def _own(data: Path, langs: Sequence[str], output: Path | None) -> Iterator[Rows]:
